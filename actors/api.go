@@ -1,0 +1,127 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"berth/broker"
+)
+
+// Upstream is a way to reach one backend. Open brings up a new incarnation and
+// returns once its tools are listed; it is called again after that life has
+// ended, never twice at once. Its error is a *broker.OpenError.
+type Upstream interface {
+	Open(ctx context.Context) (broker.Conn, error)
+}
+
+// Journal is what the actors need of the journal. Every method is safe for
+// concurrent use; a write returns only when it is durable.
+type Journal interface {
+	// CreateJob writes a new record, Accepted or (a promoted call) Running.
+	// When its idempotency key already names a job in the same scope, that job
+	// is returned with created false if the digests are equal, else the error
+	// is the refusal idempotency_conflict. It fails with an error that wraps
+	// broker.ErrJournalBusy when too many creations wait.
+	CreateJob(ctx context.Context, job broker.Job) (stored broker.Job, created bool, err error)
+	// ChangeJob applies change to the record of id in one transaction with its
+	// index entries and events. It waits for its turn however long the queue is.
+	ChangeJob(ctx context.Context, id string, change broker.JobChange) (broker.Job, error)
+	// Job reads one record with its result.
+	Job(id string) (broker.Job, error)
+	// Jobs lists records without results, newest submission first.
+	Jobs(filter broker.JobFilter) (broker.JobPage, error)
+}
+
+// Request is one call as a transport hands it over, after policy.
+type Request struct {
+	Call      *broker.Call
+	RequestID string // raw JSON of the JSON-RPC id; empty: it cannot be cancelled by id
+
+	// PromoteAfter is how long the caller waits before the call becomes a job;
+	// zero or less: never.
+	PromoteAfter time.Duration
+	// Long asks for a job at once. So does an IdempotencyKey.
+	Long           bool
+	IdempotencyKey string
+	Digest         string // of verb and arguments; with a key
+	// CallTimeout limits the run, QueueTimeout the wait; zero is the backend's default.
+	CallTimeout  time.Duration
+	QueueTimeout time.Duration
+
+	// Progress, when not nil, is called in order, never after Do has returned,
+	// and must not block.
+	Progress func(broker.Progress)
+}
+
+// Reply is the one answer to a Request: exactly one of Answer, Refusal and Job
+// is set, or Cancelled is true and nothing is to be said.
+type Reply struct {
+	Answer    *broker.Answer
+	Refusal   *broker.Refusal
+	Job       *broker.Job
+	Replayed  bool // Job is the first job of a repeated idempotency key
+	Cancelled bool
+	Timing    broker.Timing
+}
+
+// SessionInfo is what is known of a harness session. It never holds the
+// session's token.
+type SessionInfo struct {
+	Key             string // names the session in queues, logs and lists
+	Principal       broker.Principal
+	Profile         string // empty for the merged profile
+	ProtocolVersion string
+	ClientName      string
+	ClientVersion   string
+	Capabilities    json.RawMessage
+	Started         time.Time
+}
+
+// SessionView is a session as an operator sees it.
+type SessionView struct {
+	SessionInfo
+	InFlight int
+	Calls    uint64
+	LastSeen time.Time
+}
+
+// BackendState is what a backend is doing.
+type BackendState string
+
+// The states of a backend. Idle is a lazy backend that was not needed yet.
+const (
+	StateIdle     BackendState = "idle"
+	StateStarting BackendState = "starting"
+	StateReady    BackendState = "ready"
+	StateBackoff  BackendState = "backoff"
+	StateRefused  BackendState = "refused"
+	StateStopped  BackendState = "stopped"
+)
+
+// BackendView is a backend as an operator sees it. A nil pointer is unknown.
+type BackendView struct {
+	Name         string
+	Kind         string // native, stdio or http
+	State        BackendState
+	Since        time.Time
+	BackoffUntil *time.Time
+	LastError    string
+	RuntimeID    *string
+	Reported     bool
+	PID          int
+	Incarnations int
+	Tools        *int
+	InFlight     int
+	Seats        int
+	QueuedCalls  int
+	QueuedJobs   int
+	Answered     uint64
+	Failed       uint64
+	Shed         uint64
+	Abandoned    uint64
+	OldestWait   time.Duration
+	Flags        []string
+	EnvNames     []string // names only
+	HeaderNames  []string // names only
+}

@@ -1,0 +1,157 @@
+package broker
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Lane is the part of a backend's queue that a call waits in (DESIGN section 6).
+type Lane uint8
+
+// The lanes. Control is never queued and takes no seat.
+const (
+	LaneCalls Lane = iota
+	LaneJobs
+	LaneControl
+)
+
+// Call is one invocation of a verb on its way to a backend. It is built by a
+// transport, passes policy, and is not changed afterwards.
+type Call struct {
+	ID        string // ours, unique in this process
+	Principal Principal
+	Session   string // fairness key inside the principal; empty without a session
+	Backend   string
+	Verb      string // canonical name, for the journal, the log and metrics
+	Effects   Effects
+	Lane      Lane
+	Seats     int // admission cost; at least 1
+
+	// Method and Params are what the backend receives. Params is a JSON object
+	// with the backend's own verb name; a progress token and keys of `_meta`
+	// that are addressed to Berth have been taken out.
+	Method string
+	Params json.RawMessage
+
+	WantProgress      bool
+	ExpectedRuntimeID string // checked before admission and on the answer
+}
+
+// Bytes is what the call weighs against the limit on bytes in flight.
+func (c *Call) Bytes() int64 { return int64(len(c.Params)) }
+
+// Progress is one progress notification of a backend: the params of
+// `notifications/progress` without the token of the hop that it came over.
+type Progress struct {
+	Params json.RawMessage
+}
+
+// RPCError is a JSON-RPC error as the backend gave it.
+type RPCError struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Answer is what a backend said to a call. Exactly one of Result and Error is set.
+type Answer struct {
+	Result    json.RawMessage // the JSON-RPC result, byte for byte
+	Error     *RPCError
+	RuntimeID string // incarnation that answered; empty when it has none
+}
+
+// ToolError reports whether the answer is a tool result with `isError: true`.
+// A result that is no tool result is not one.
+func (a Answer) ToolError() bool {
+	if len(a.Result) == 0 {
+		return false
+	}
+	var r struct {
+		IsError bool `json:"isError"`
+	}
+	return json.Unmarshal(a.Result, &r) == nil && r.IsError
+}
+
+// Failure says how far a call got when no answer came. A transport to a
+// backend returns it as its error.
+type Failure struct {
+	// Dispatched is true when the first byte of the call may have been handed
+	// over. It is false only when it certainly was not.
+	Dispatched bool
+	// Gone is true when the incarnation has ended, so that another may be tried.
+	Gone bool
+	// Abandoned is true when a cancel was sent and no answer came within the grace.
+	Abandoned bool
+	// Refusal, when set, is the answer whatever the flags say (for instance
+	// answer_too_large).
+	Refusal *Refusal
+	// Cause is one sentence without credentials; Stderr the redacted tail of a child's stderr.
+	Cause  string
+	Stderr string
+}
+
+func (f *Failure) Error() string { return f.Cause }
+
+// Refuse turns a failure into the answer that DESIGN section 4 "Outcome"
+// prescribes: `backend_unavailable` only when nothing was dispatched or the
+// verb is a read, else `outcome_unknown`.
+func (f *Failure) Refuse(call *Call) *Refusal {
+	if f.Refusal != nil {
+		return f.Refusal
+	}
+	detail := map[string]any{"backend": call.Backend, "verb": call.Verb, "cause": f.Cause}
+	if f.Stderr != "" {
+		detail["stderr"] = f.Stderr
+	}
+	if f.Dispatched && !call.Effects.ReadOnly() {
+		return Refuse(CodeOutcomeUnknown, "The call was sent to "+call.Backend+" and no answer came back; it may have taken effect. Check before repeating it.", detail)
+	}
+	return Refuse(CodeBackendUnavailable, "The backend "+call.Backend+" is not available; nothing was changed by this call.", detail)
+}
+
+// Timing is what was observed of one call. A zero Started means that it never ran.
+type Timing struct {
+	Offered time.Time
+	Started time.Time
+	Ended   time.Time
+}
+
+// Tool is one verb as a backend lists it.
+type Tool struct {
+	Name string
+	Raw  json.RawMessage // the whole entry of tools/list, byte for byte
+}
+
+// ServerInfo is what a backend said of itself at the handshake.
+type ServerInfo struct {
+	ProtocolVersion string          `json:"protocolVersion"`
+	Info            json.RawMessage `json:"serverInfo,omitempty"`
+	Capabilities    json.RawMessage `json:"capabilities,omitempty"`
+	Instructions    string          `json:"instructions,omitempty"`
+}
+
+// Incarnation is one life of a backend.
+type Incarnation struct {
+	// RuntimeID names this life: the id that the backend reports, else one
+	// minted for a life that Berth can see, else empty (DESIGN section 7).
+	RuntimeID string
+	// Reported is true when the backend itself gave the id.
+	Reported bool
+	Server   ServerInfo
+	Tools    []Tool
+	// Flags are facts an operator should see, such as "tools/list repeats a cursor".
+	Flags []string
+	PID   int // of a child, else 0
+	// Done is closed when the life is over; Cause then says why, in one sentence.
+	Done  <-chan struct{}
+	Cause func() string
+}
+
+// StoredCatalog is the last catalog that a backend gave and Berth accepted. It
+// serves lists before the backend is up.
+type StoredCatalog struct {
+	Backend string     `json:"backend"`
+	Server  ServerInfo `json:"server"`
+	Tools   []Tool     `json:"tools"`
+	At      time.Time  `json:"at"`
+}

@@ -1,0 +1,95 @@
+package broker
+
+import "slices"
+
+// Code is a stable name of a refusal or of a job's reason. Codes cross the
+// wire and are never renamed.
+type Code string
+
+// The catalogue of codes. Each is documented in docs/refusals.md, produced by
+// the code and shown by a test; TestEveryCode holds the three together.
+const (
+	CodeOverloaded          Code = "overloaded"
+	CodeQueueTimeout        Code = "queue_timeout"
+	CodeStartTimeout        Code = "start_timeout"
+	CodeCallTimeout         Code = "call_timeout"
+	CodeBackendUnavailable  Code = "backend_unavailable"
+	CodeBackendRefused      Code = "backend_refused"
+	CodeOutcomeUnknown      Code = "outcome_unknown"
+	CodeInstanceMismatch    Code = "instance_mismatch"
+	CodeIdentityUnavailable Code = "identity_unavailable"
+	CodeCatalogPending      Code = "catalog_pending"
+	CodeVerbUnknown         Code = "verb_unknown"
+	CodeProfileUnknown      Code = "profile_unknown"
+	CodeInvalidArguments    Code = "invalid_arguments"
+	CodeDuplicateRequestID  Code = "duplicate_request_id"
+	CodeAnswerTooLarge      Code = "answer_too_large"
+	CodeRequestTooLarge     Code = "request_too_large"
+	CodeCancelled           Code = "cancelled"
+	CodeShuttingDown        Code = "shutting_down"
+	CodeInternal            Code = "internal"
+	CodeMissingJobID        Code = "missing_job_id"
+	CodeJobNotFound         Code = "job_not_found"
+	CodeJobJournal          Code = "job_journal_unavailable"
+	CodeJobTerminal         Code = "job_terminal"
+	CodeIdempotencyConflict Code = "idempotency_conflict"
+	CodeIdempotencyKey      Code = "invalid_idempotency_key"
+	CodeMissingReason       Code = "missing_reason"
+	CodeHoldActive          Code = "dispatch_hold_active"
+	CodeUnauthorized        Code = "unauthorized"
+	CodeOriginForbidden     Code = "origin_forbidden"
+	CodeBrokerNotRunning    Code = "broker_not_running"
+	CodeJobLostOnRestart    Code = "job_lost_on_restart"
+	CodeReapedAsStale       Code = "reaped_as_stale"
+	CodeOperationFailed     Code = "operation_failed"
+	CodeTrackedWorkLost     Code = "tracked_work_lost"
+)
+
+// codes says what is the same for every refusal of a code: whether a repeat of
+// the same call can succeed without the caller changing anything.
+var codes = map[Code]struct{ retryable bool }{
+	CodeOverloaded:          {true},
+	CodeQueueTimeout:        {true},
+	CodeStartTimeout:        {true},
+	CodeCallTimeout:         {false},
+	CodeBackendUnavailable:  {true},
+	CodeBackendRefused:      {false},
+	CodeOutcomeUnknown:      {false},
+	CodeInstanceMismatch:    {false},
+	CodeIdentityUnavailable: {false},
+	CodeCatalogPending:      {true},
+	CodeVerbUnknown:         {false},
+	CodeProfileUnknown:      {false},
+	CodeInvalidArguments:    {false},
+	CodeDuplicateRequestID:  {false},
+	CodeAnswerTooLarge:      {false},
+	CodeRequestTooLarge:     {false},
+	CodeCancelled:           {false},
+	CodeShuttingDown:        {true},
+	CodeInternal:            {false},
+	CodeMissingJobID:        {false},
+	CodeJobNotFound:         {false},
+	CodeJobJournal:          {true},
+	CodeJobTerminal:         {false},
+	CodeIdempotencyConflict: {false},
+	CodeIdempotencyKey:      {false},
+	CodeMissingReason:       {false},
+	CodeHoldActive:          {true},
+	CodeUnauthorized:        {false},
+	CodeOriginForbidden:     {false},
+	CodeBrokerNotRunning:    {true},
+	CodeJobLostOnRestart:    {false},
+	CodeReapedAsStale:       {false},
+	CodeOperationFailed:     {false},
+	CodeTrackedWorkLost:     {false},
+}
+
+// Codes lists every code in byte order, for documentation and its test.
+func Codes() []Code {
+	out := make([]Code, 0, len(codes))
+	for c := range codes {
+		out = append(out, c)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,31 @@
+package broker
+
+import "time"
+
+// JobFilter selects jobs of a list; zero fields select everything.
+type JobFilter struct {
+	Tenant, User string
+	Status       JobStatus
+	Operation    string
+	Unfinished   bool
+	CompletedBy  time.Time // only final jobs completed at or before it
+	Limit        int       // 0: no limit
+	Offset       int
+}
+
+// Match reports whether j is selected; Limit and Offset are the lister's.
+func (f JobFilter) Match(j Job) bool {
+	return (f.Tenant == "" || f.Tenant == j.Tenant) &&
+		(f.User == "" || f.User == j.User) &&
+		(f.Status == "" || f.Status == j.Status) &&
+		(f.Operation == "" || f.Operation == j.Operation) &&
+		(!f.Unfinished || !j.Status.Final()) &&
+		(f.CompletedBy.IsZero() || (j.CompletedAt != nil && !j.CompletedAt.After(f.CompletedBy)))
+}
+
+// JobPage is one page of a list, newest submission first, without results.
+type JobPage struct {
+	Jobs       []Job
+	Total      int // that match, over all pages
+	Unreadable int // records in the journal that could not be decoded
+}

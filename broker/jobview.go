@@ -1,0 +1,89 @@
+package broker
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// jobView is the record as it is shown: PascalCase, null for what is not there
+// (contracts/native.md section 2). Owner and idempotency key are never shown.
+type jobView struct {
+	JobID          string          `json:"JobId"`
+	Operation      string          `json:"Operation"`
+	Status         JobStatus       `json:"Status"`
+	SubmittedAtUTC string          `json:"SubmittedAtUtc"`
+	StartedAtUTC   *string         `json:"StartedAtUtc"`
+	CompletedAtUTC *string         `json:"CompletedAtUtc"`
+	Result         json.RawMessage `json:"Result"`
+	FailureMessage *string         `json:"FailureMessage"`
+	ObjectiveID    *string         `json:"ObjectiveId"`
+	VesselID       *string         `json:"VesselId"`
+	Reason         *string         `json:"Reason"`
+	Refusal        json.RawMessage `json:"Refusal"`
+	Replayed       bool            `json:"Replayed,omitempty"`
+}
+
+// statusView is the shape of job_status: only what the status has.
+type statusView struct {
+	JobID          string          `json:"JobId"`
+	Operation      string          `json:"Operation"`
+	Status         JobStatus       `json:"Status"`
+	SubmittedAtUTC string          `json:"SubmittedAtUtc"`
+	StartedAtUTC   *string         `json:"StartedAtUtc"`
+	Warning        string          `json:"Warning,omitempty"`
+	CompletedAtUTC *string         `json:"CompletedAtUtc,omitempty"`
+	Result         json.RawMessage `json:"Result,omitempty"`
+	FailureMessage string          `json:"FailureMessage,omitempty"`
+	Reason         Code            `json:"Reason,omitempty"`
+	Refusal        json.RawMessage `json:"Refusal,omitempty"`
+}
+
+// FormatTime is the form of every time that leaves Berth: UTC, ending in Z.
+func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999Z") }
+
+func formatTimePtr(t *time.Time) *string {
+	if t == nil {
+		return nil
+	}
+	s := FormatTime(*t)
+	return &s
+}
+
+func textPtr(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// Handle is the full record, as a caller gets it when the job was accepted and
+// as the operator API shows it. replayed marks the answer to a repeated
+// idempotency key.
+func (j Job) Handle(replayed bool) json.RawMessage {
+	reason := string(j.Reason)
+	return marshal(jobView{
+		JobID: j.ID, Operation: j.Operation, Status: j.Status,
+		SubmittedAtUTC: FormatTime(j.SubmittedAt), StartedAtUTC: formatTimePtr(j.StartedAt), CompletedAtUTC: formatTimePtr(j.CompletedAt),
+		Result: j.Result, FailureMessage: textPtr(j.FailureMessage),
+		ObjectiveID: textPtr(j.ObjectiveID), VesselID: textPtr(j.VesselID),
+		Reason: textPtr(reason), Refusal: j.Refusal, Replayed: replayed,
+	})
+}
+
+// StatusView is the answer of job_status. delayed says that an outcome is
+// known but not yet durable.
+func (j Job) StatusView(delayed bool) json.RawMessage {
+	v := statusView{JobID: j.ID, Operation: j.Operation, Status: j.Status,
+		SubmittedAtUTC: FormatTime(j.SubmittedAt), StartedAtUTC: formatTimePtr(j.StartedAt)}
+	if delayed {
+		v.Warning = "journal_delayed"
+	}
+	if j.Status.Final() {
+		v.CompletedAtUTC = formatTimePtr(j.CompletedAt)
+		v.Result = j.Result
+	}
+	if j.Status == JobFailed || j.Status == JobLost {
+		v.FailureMessage, v.Reason, v.Refusal = j.FailureMessage, j.Reason, j.Refusal
+	}
+	return marshal(v)
+}

@@ -1,0 +1,89 @@
+package broker
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Refusal is an answer that says no. It is an error value: the same refusal
+// travels from where it was decided to the wire, and text decides nothing on
+// the way.
+type Refusal struct {
+	Code       Code
+	Message    string         // one sentence for a person
+	Detail     map[string]any // for a program; never a credential or an argument's value
+	Retryable  bool
+	RetryAfter time.Duration // zero when unknown
+}
+
+// Refuse builds a refusal; detail may be nil.
+func Refuse(code Code, message string, detail map[string]any) *Refusal {
+	return &Refusal{Code: code, Message: message, Detail: detail, Retryable: codes[code].retryable}
+}
+
+// Retry says after how long a retry is worthwhile.
+func (r *Refusal) Retry(after time.Duration) *Refusal {
+	r.Retryable, r.RetryAfter = true, after
+	return r
+}
+
+// Error makes a refusal usable as an error value.
+func (r *Refusal) Error() string { return string(r.Code) + ": " + r.Message }
+
+// AsRefusal gives err as a refusal; an error that is none becomes `internal`
+// with a neutral sentence, so that no cause leaks to a caller. The cause is
+// the caller's to log.
+func AsRefusal(err error) *Refusal {
+	var r *Refusal
+	if errors.As(err, &r) {
+		return r
+	}
+	return Refuse(CodeInternal, "The broker failed to handle this request; the log has the details.", nil)
+}
+
+// JSON is the form that backends' verbs are refused in
+// (contracts/catalog.md section 3): code, message, detail, retryable,
+// retry_after_ms.
+func (r *Refusal) JSON() json.RawMessage {
+	body := struct {
+		Code         Code           `json:"code"`
+		Message      string         `json:"message"`
+		Detail       map[string]any `json:"detail,omitempty"`
+		Retryable    bool           `json:"retryable"`
+		RetryAfterMS *int64         `json:"retry_after_ms,omitempty"`
+	}{r.Code, r.Message, r.Detail, r.Retryable, nil}
+	if r.RetryAfter > 0 {
+		ms := r.RetryAfter.Milliseconds()
+		body.RetryAfterMS = &ms
+	}
+	return marshal(body)
+}
+
+// NativeJSON is the form that the broker's own verbs are refused in
+// (contracts/native.md section 1.8): Error, Code, then the detail's fields,
+// Retryable and RetryAfterSeconds as they apply.
+func (r *Refusal) NativeJSON() json.RawMessage {
+	body := map[string]any{}
+	for k, v := range r.Detail {
+		body[k] = v
+	}
+	body["Error"], body["Code"] = r.Message, r.Code
+	if r.Retryable {
+		body["Retryable"] = true
+	}
+	if r.RetryAfter > 0 {
+		body["RetryAfterSeconds"] = max(1, int64(r.RetryAfter.Round(time.Second).Seconds()))
+	}
+	return marshal(body)
+}
+
+// marshal encodes values of this package, whose encoding cannot fail: a
+// failure is a programming error and is shown as one, not hidden.
+func marshal(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage(`{"code":"internal","message":"a refusal could not be encoded","retryable":false}`)
+	}
+	return b
+}
