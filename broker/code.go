@@ -13,6 +13,7 @@ const (
 	CodeQueueTimeout        Code = "queue_timeout"
 	CodeStartTimeout        Code = "start_timeout"
 	CodeCallTimeout         Code = "call_timeout"
+	CodeIdleTimeout         Code = "idle_timeout"
 	CodeBackendUnavailable  Code = "backend_unavailable"
 	CodeBackendRefused      Code = "backend_refused"
 	CodeOutcomeUnknown      Code = "outcome_unknown"
@@ -52,6 +53,7 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeQueueTimeout:        {true},
 	CodeStartTimeout:        {true},
 	CodeCallTimeout:         {false},
+	CodeIdleTimeout:         {false},
 	CodeBackendUnavailable:  {true},
 	CodeBackendRefused:      {false},
 	CodeOutcomeUnknown:      {false},

@@ -1,0 +1,254 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"berth/broker"
+)
+
+// This file is the part of the backend actor that brings the backend up and
+// notices its end.
+
+// wake makes sure that a start is under way, or says why none is.
+func (b *backend) wake() *broker.Refusal {
+	if b.conn != nil || b.opening {
+		return nil
+	}
+	now := b.sys.now()
+	switch {
+	case b.state == StateRefused && now.Before(b.since.Add(authRetry)):
+		return broker.Refuse(broker.CodeBackendRefused, "The backend "+b.cfg.Name+" refuses Berth's credentials; its configuration needs to change.",
+			map[string]any{"backend": b.cfg.Name, "cause": b.lastError})
+	case b.state == StateBackoff && now.Before(b.backoffUntil) && b.triedEarly:
+		return b.unavailable().Retry(b.backoffUntil.Sub(now))
+	}
+	if b.state == StateBackoff && now.Before(b.backoffUntil) {
+		b.triedEarly = true
+	}
+	b.open()
+	return nil
+}
+
+func (b *backend) unavailable() *broker.Refusal {
+	return broker.Refuse(broker.CodeBackendUnavailable, "The backend "+b.cfg.Name+" could not be started; the call was not sent.",
+		map[string]any{"backend": b.cfg.Name, "state": string(b.state), "cause": b.lastError})
+}
+
+// open starts one attempt, off the mailbox. There is never a second at once.
+func (b *backend) open() {
+	b.opening = true
+	b.setState(StateStarting)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), b.cfg.StartTimeout,
+		fmt.Errorf("it did not answer within %s", b.cfg.StartTimeout))
+	b.openCancel = cancel
+	self, life := b.self, b.life
+	b.sys.work.Go(func() {
+		defer cancel()
+		m := &opened{life: life, sys: b.sys}
+		m.conn, m.err = openUpstream(ctx, b.cfg.Upstream)
+		if m.err != nil && context.Cause(ctx) != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			m.err = errStart{m.err}
+		}
+		b.sys.send(self, m)
+	})
+}
+
+// errStart is a start that ran out of time.
+type errStart struct{ error }
+
+func (e errStart) Unwrap() error { return e.error }
+
+// openUpstream turns a panic of a transport into an error, so that one backend
+// cannot end the process.
+func openUpstream(ctx context.Context, u Upstream) (conn broker.Conn, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			conn, err = nil, fmt.Errorf("the transport to the backend panicked: %v", p)
+		}
+	}()
+	return u.Open(ctx)
+}
+
+func (b *backend) setState(s BackendState) {
+	if b.state != s {
+		b.state, b.since = s, b.sys.now()
+	}
+}
+
+// opened takes the report of an attempt.
+func (b *backend) opened(m *opened) {
+	if m.life != b.life {
+		b.sys.stale.Add(1)
+		m.Reject(errActorStopped)
+		return
+	}
+	b.opening = false
+	if m.err != nil {
+		b.openFailed(m.err)
+		return
+	}
+	b.conn, b.inc = m.conn, m.conn.Incarnation()
+	b.incarnation++
+	b.failures, b.lastError, b.triedEarly = 0, "", false
+	b.backoffUntil = time.Time{}
+	b.upSince = b.sys.now()
+	n := len(b.inc.Tools)
+	b.tools = &n
+	b.setState(StateReady)
+	b.log.Info("backend is ready", slog.String("runtime_id", b.inc.RuntimeID), slog.Int("tools", n))
+	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, inc: b.inc})
+	b.watch()
+	parked, control := b.parked, b.control
+	b.parked, b.control = nil, nil
+	for _, r := range parked {
+		b.launch(r)
+	}
+	for _, o := range control {
+		b.start(o)
+	}
+	b.pump()
+}
+
+// watch reports the end of the present incarnation.
+func (b *backend) watch() {
+	if b.inc.Done == nil {
+		return
+	}
+	self, done, m := b.self, b.inc.Done, &died{life: b.life, incarnation: b.incarnation}
+	b.sys.work.Go(func() {
+		<-done
+		b.sys.send(self, m)
+	})
+}
+
+func (b *backend) openFailed(err error) {
+	b.failures++
+	b.lastError = err.Error()
+	code, state := broker.CodeBackendUnavailable, StateBackoff
+	var open *broker.OpenError
+	if errors.As(err, &open) && open.Auth {
+		code, state = broker.CodeBackendRefused, StateRefused
+	}
+	if errors.As(err, new(errStart)) {
+		code = broker.CodeStartTimeout
+	}
+	b.setState(state)
+	b.since = b.sys.now()
+	wait := b.backoff.NextBackOff()
+	b.backoffUntil = b.sys.now().Add(wait)
+	b.log.Warn("backend could not be started", slog.String("cause", b.lastError), slog.Int("failures", b.failures), slog.Duration("retry_after", wait))
+	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, failed: true})
+
+	r := b.unavailable()
+	r.Code = code
+	if state == StateBackoff {
+		r.Retry(wait)
+	}
+	if open != nil && open.Stderr != "" {
+		r.Detail["stderr"] = open.Stderr
+	}
+	b.refuseWaiting(r, state == StateRefused || b.failures >= maxOpenFailures)
+	b.arm()
+}
+
+// refuseWaiting answers what waits for a start. Jobs go on waiting unless
+// jobsToo: they are durable, and nothing of them was sent.
+func (b *backend) refuseWaiting(r *broker.Refusal, jobsToo bool) {
+	parked, control := b.parked, b.control
+	b.parked, b.control = nil, nil
+	for _, p := range parked {
+		b.finish(p, outcome{refusal: r})
+	}
+	for _, o := range control {
+		o.settle(outcome{refusal: r})
+	}
+	for _, o := range b.waiting {
+		if o.isJob.Load() && !jobsToo {
+			continue
+		}
+		b.dequeue(o)
+		o.settle(outcome{refusal: r})
+	}
+}
+
+// died takes the report that an incarnation is over.
+func (b *backend) died(m *died) {
+	if m.life != b.life || m.incarnation != b.incarnation || b.conn == nil {
+		return
+	}
+	cause := "the backend ended"
+	if b.inc.Cause != nil {
+		cause = b.inc.Cause()
+	}
+	b.lost(cause)
+	b.arm()
+}
+
+// lost drops the present incarnation. Its runs report their own end.
+func (b *backend) lost(cause string) {
+	if b.conn == nil {
+		return
+	}
+	b.sys.closeConn(b.conn)
+	b.conn, b.lastError = nil, cause
+	b.log.Warn("backend incarnation ended", slog.String("cause", cause), slog.String("runtime_id", b.inc.RuntimeID))
+	b.inc = broker.Incarnation{}
+	now := b.sys.now()
+	if now.Sub(b.upSince) >= steadyLife {
+		b.backoff.Reset()
+	}
+	b.backoffUntil = now.Add(b.backoff.NextBackOff())
+	b.triedEarly = false
+	b.setState(StateBackoff)
+}
+
+// giveUp answers everything this life holds, before it ends.
+func (b *backend) giveUp() {
+	stopping := broker.Refuse(broker.CodeShuttingDown, "The backend "+b.cfg.Name+" is stopping; the call was not sent.", map[string]any{"backend": b.cfg.Name})
+	b.refuseWaiting(stopping, true)
+	for id, r := range b.runs {
+		delete(b.runs, id)
+		f := &broker.Failure{Dispatched: true, Cause: "the broker stopped the backend while the call ran"}
+		r.offer.settle(outcome{refusal: f.Refuse(r.offer.call)})
+		r.cancel(errStopped)
+	}
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	if b.opening {
+		b.openCancel()
+	}
+	if b.conn != nil {
+		b.sys.closeConn(b.conn)
+		b.conn = nil
+	}
+	b.setState(StateStopped)
+}
+
+func (b *backend) view() BackendView {
+	now := b.sys.now()
+	stats := b.queue.Stats(now)
+	v := BackendView{
+		Name: b.cfg.Name, Kind: b.cfg.Kind, State: b.state, Since: b.since, LastError: b.lastError,
+		Incarnations: int(b.incarnation), Tools: b.tools, InFlight: stats.InFlight, Seats: stats.Seats,
+		QueuedCalls: stats.QueuedCalls, QueuedJobs: stats.QueuedJobs, Answered: b.answered, Failed: b.failed,
+		Shed: stats.Shed, Abandoned: stats.Abandoned, OldestWait: stats.OldestWait,
+		EnvNames: b.cfg.EnvNames, HeaderNames: b.cfg.HeaderNames,
+	}
+	if b.state == StateBackoff {
+		until := b.backoffUntil
+		v.BackoffUntil = &until
+	}
+	if b.conn != nil {
+		v.Flags, v.PID, v.Reported = b.inc.Flags, b.inc.PID, b.inc.Reported
+		if b.inc.RuntimeID != "" {
+			id := b.inc.RuntimeID
+			v.RuntimeID = &id
+		}
+	}
+	return v
+}

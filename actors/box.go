@@ -1,0 +1,106 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// The reasons for which a message is handed back instead of handled.
+var (
+	errMailboxFull  = errors.New("the actor's mailbox is full")
+	errActorStopped = errors.New("the actor has stopped")
+)
+
+// rejecter is a message that somebody waits for. Reject must be idempotent and
+// must not block; it is the answer when the actor will never give one.
+type rejecter interface{ Reject(error) }
+
+// request is a message that starts new work and therefore counts against the
+// mailbox limit. Everything else (done, cancel, timer and commit messages)
+// passes the limit: it is bounded by the work that was let in.
+type request interface {
+	rejecter
+	newWork()
+}
+
+// mailbox returns a producer of mailboxes that lose nothing: a request beyond
+// limit is rejected, a message whose handler panics is rejected before the
+// supervisor acts, and what is still queued after a stop is rejected too. What
+// an actor has taken into its own state is the actor's to reject, in its
+// Restarting and Stopping handlers.
+func mailbox(limit int) actor.MailboxProducer {
+	unbounded := actor.Unbounded()
+	return func() actor.Mailbox { return &box{Mailbox: unbounded(), limit: limit} }
+}
+
+type box struct {
+	actor.Mailbox
+	limit int
+}
+
+func (b *box) PostUserMessage(msg any) {
+	if r, ok := msg.(request); ok && b.UserMessageCount() >= b.limit {
+		r.Reject(errMailboxFull)
+		return
+	}
+	b.Mailbox.PostUserMessage(msg)
+}
+
+func (b *box) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
+	b.Mailbox.RegisterHandlers(&boxInvoker{MessageInvoker: invoker, self: invoker.(boxSelf)}, dispatcher)
+}
+
+// boxSelf is the part of an actor's context that tells whether it still lives.
+type boxSelf interface {
+	Self() *actor.PID
+	ActorSystem() *actor.ActorSystem
+}
+
+// boxInvoker stands between the mailbox and the actor.
+type boxInvoker struct {
+	actor.MessageInvoker
+	self     boxSelf
+	stopping atomic.Bool
+}
+
+func (i *boxInvoker) InvokeSystemMessage(msg any) {
+	if _, ok := msg.(*actor.Stop); ok {
+		i.stopping.Store(true)
+	}
+	i.MessageInvoker.InvokeSystemMessage(msg)
+}
+
+func (i *boxInvoker) InvokeUserMessage(msg any) {
+	r, ok := msg.(rejecter)
+	if !ok {
+		i.MessageInvoker.InvokeUserMessage(msg)
+		return
+	}
+	if i.stopping.Load() {
+		if _, alive := i.self.ActorSystem().ProcessRegistry.GetLocal(i.self.Self().Id); !alive {
+			r.Reject(errActorStopped)
+			return
+		}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			r.Reject(fmt.Errorf("actor panic: %v", p))
+			panic(p) // supervision decides what becomes of the actor
+		}
+	}()
+	i.MessageInvoker.InvokeUserMessage(msg)
+}
+
+// answerDeadLetters rejects what is sent to an actor that is gone.
+func answerDeadLetters(s *actor.ActorSystem) {
+	s.EventStream.Subscribe(func(event any) {
+		if d, ok := event.(*actor.DeadLetterEvent); ok {
+			if r, ok := d.Message.(rejecter); ok {
+				r.Reject(errActorStopped)
+			}
+		}
+	})
+}

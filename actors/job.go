@@ -1,0 +1,562 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/cenkalti/backoff/v4"
+
+	"berth/broker"
+)
+
+const jobMailbox = 256
+
+// jobStart asks the supervisor for a job actor: for a call that is accepted at
+// once, for a call to be promoted, or for a recovered record that is tracked.
+type jobStart struct {
+	sys     *System
+	owner   *actor.PID // session that waits for jobAnswer; nil for a recovered job
+	backend *actor.PID
+	req     Request
+	promote bool
+	record  *broker.Job // recovered
+}
+
+// Reject tells the session that there will be no job.
+func (m *jobStart) Reject(error) {
+	if m.owner == nil {
+		return
+	}
+	a := &jobAnswer{callID: m.req.Call.ID, stays: m.promote}
+	if !m.promote {
+		m.sys.budget.Give(m.req.Call.Bytes())
+		a.reply = Reply{Refusal: stoppingRefusal()}
+	}
+	m.sys.send(m.owner, a)
+}
+
+// cancelClaim is a harness's cancel of a call that is being made a job. It
+// counts until the record was handed to the journal.
+type cancelClaim struct{ callID string }
+
+// cancelJob ends a job on somebody's order.
+type cancelJob struct {
+	reason string
+	by     broker.Principal
+	reply  chan<- error // capacity 1: nil once the outcome is durable
+	once   sync.Once
+}
+
+func (m *cancelJob) settle(err error) { m.once.Do(func() { m.reply <- err }) }
+
+// Reject says that the job is over.
+func (m *cancelJob) Reject(error) { m.settle(broker.ErrJobFinal) }
+
+// reapJob ends a job that is stale by its record or by its last good poll.
+type reapJob struct{ now time.Time }
+
+// beginJob asks, with a seat held, whether the call may be sent now.
+type beginJob struct {
+	runtimeID string
+	reply     chan<- *broker.Refusal // capacity 1
+	once      sync.Once
+}
+
+func (m *beginJob) settle(r *broker.Refusal) { m.once.Do(func() { m.reply <- r }) }
+
+// Reject keeps the call from being sent.
+func (m *beginJob) Reject(error) { m.settle(stoppingRefusal()) }
+
+// jobWritten reports a journal write.
+type jobWritten struct {
+	step    jobStep
+	job     broker.Job
+	created bool
+	err     error
+}
+
+// retryWrite is the timer of a failed journal write.
+type retryWrite struct{}
+
+type jobStep uint8
+
+const (
+	stepClaim    jobStep = iota // promotion: asks the backend for the call
+	stepCreate                  // the record is on its way to the journal
+	stepAccepted                // waits for a seat
+	stepStart                   // Running is on its way to the journal
+	stepRunning
+	stepTrack  // the work lives in the backend
+	stepReturn // promotion failed: the call goes back to its session
+	stepFinish // the outcome is on its way to the journal
+	stepDone
+)
+
+// job owns one unfinished job: its run, its cancel and its journal writes.
+type job struct {
+	// fixed at construction
+	sys   *System
+	start *jobStart
+	log   *slog.Logger
+
+	// owned by the actor
+	self    *actor.PID
+	step    jobStep
+	record  broker.Job
+	begin   *beginJob         // waits for Running to be durable
+	early   *outcome          // came while the record was on its way to the journal
+	final   *broker.JobChange // the outcome that is being written
+	cancels []*cancelJob      // wait for the outcome to be durable
+	retry   *backoff.ExponentialBackOff
+	poll    string // call id of the poll in flight
+	checked bool   // a recovered job's backend has shown the recorded runtime id
+	noted   time.Time
+	panicky string // first line of a panic
+}
+
+func newJob(sys *System, start *jobStart) *job {
+	j := &job{sys: sys, start: start, checked: true, retry: newBackoff(time.Second, time.Minute)}
+	if start.record != nil {
+		j.record, j.step, j.checked = *start.record, stepTrack, false
+	} else {
+		j.record = sys.newRecord(start)
+		j.step = stepCreate
+		if start.promote {
+			j.step = stepClaim
+		}
+	}
+	j.log = sys.log.With(slog.String("job", j.record.ID), slog.String("verb", j.record.Operation))
+	return j
+}
+
+// Receive dispatches one message. A panic's first line is kept for the record.
+func (j *job) Receive(ctx actor.Context) {
+	defer func() {
+		if p := recover(); p != nil {
+			j.panicky, _, _ = strings.Cut(fmt.Sprint(p), "\n")
+			panic(p)
+		}
+	}()
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		j.self = ctx.Self()
+		j.started()
+	case *actor.Stopping:
+		j.giveUp()
+	case *reowned:
+		j.reowned(m)
+	case *cancelClaim:
+		if j.step == stepClaim {
+			j.sys.send(j.start.backend, &withdraw{callID: j.start.req.Call.ID})
+			j.answer(&jobAnswer{reply: Reply{Cancelled: true}})
+			j.done()
+		}
+	case *jobWritten:
+		j.written(m)
+	case *beginJob:
+		j.beginRun(m)
+	case *outcome:
+		j.outcome(m)
+	case *cancelJob:
+		j.cancel(m)
+	case *reapJob:
+		j.reap(m.now)
+	case *pollJob:
+		j.pollNow()
+	case *retryWrite:
+		j.write()
+	}
+	if j.step == stepDone {
+		ctx.Stop(ctx.Self())
+	}
+}
+
+func (j *job) started() {
+	j.sys.jobs.Store(j.record.ID, j.self)
+	switch j.step {
+	case stepClaim:
+		j.sys.send(j.start.backend, &reown{sys: j.sys, callID: j.start.req.Call.ID, to: j.self, notify: j.self, begin: j.beginHook()})
+	case stepTrack:
+		j.sys.send(j.sys.supervisor, &track{id: j.record.ID, pid: j.self})
+	case stepCreate:
+		j.write()
+	}
+}
+
+// answer tells the session what its caller gets.
+func (j *job) answer(a *jobAnswer) {
+	if j.start.owner != nil {
+		a.callID = j.start.req.Call.ID
+		j.sys.send(j.start.owner, a)
+	}
+}
+
+// reowned begins the promotion, or ends it when the answer was faster.
+func (j *job) reowned(m *reowned) {
+	if j.step == stepReturn {
+		j.answer(&jobAnswer{stays: true})
+		j.done()
+		return
+	}
+	if j.step != stepClaim {
+		return
+	}
+	if !m.found {
+		j.answer(&jobAnswer{stays: true})
+		j.done()
+		return
+	}
+	if m.running {
+		now := j.sys.now()
+		j.record.Status, j.record.StartedAt, j.record.RuntimeID = broker.JobRunning, &now, m.runtimeID
+	}
+	j.step = stepCreate
+	j.write()
+}
+
+// write hands the journal what the present step needs, off the mailbox.
+func (j *job) write() {
+	step, record := j.step, j.record
+	switch step {
+	case stepCreate:
+		j.journal(func(ctx context.Context) *jobWritten {
+			stored, created, err := j.sys.journal.CreateJob(ctx, record)
+			return &jobWritten{step: step, job: stored, created: created, err: err}
+		})
+	case stepStart:
+		j.change(broker.JobChange{To: broker.JobRunning, At: j.sys.now(), RuntimeID: j.begin.runtimeID})
+	case stepFinish:
+		j.change(*j.final)
+	}
+}
+
+func (j *job) change(c broker.JobChange) {
+	step, id := j.step, j.record.ID
+	j.journal(func(ctx context.Context) *jobWritten {
+		stored, err := j.sys.journal.ChangeJob(ctx, id, c)
+		return &jobWritten{step: step, job: stored, err: err}
+	})
+}
+
+func (j *job) journal(do func(context.Context) *jobWritten) {
+	self := j.self
+	j.sys.work.Go(func() { j.sys.send(self, do(context.Background())) })
+}
+
+// written takes the journal's report.
+func (j *job) written(m *jobWritten) {
+	if m.step != j.step {
+		return // a report that an outcome overtook
+	}
+	switch j.step {
+	case stepCreate:
+		j.createdRecord(m)
+	case stepStart:
+		j.startedRun(m)
+	case stepFinish:
+		j.finished(m)
+	case stepTrack:
+		if m.err != nil {
+			j.log.Warn("the handle of tracked work could not be written", slog.String("cause", m.err.Error()))
+		}
+	}
+}
+
+// createdRecord answers the caller: the record is on disk, or there is no job.
+func (j *job) createdRecord(m *jobWritten) {
+	if m.err != nil {
+		j.notCreated(m.err)
+		return
+	}
+	stored := m.job
+	if !m.created {
+		j.sys.budget.Give(j.start.req.Call.Bytes())
+		j.answer(&jobAnswer{reply: Reply{Job: &stored, Replayed: true}})
+		j.done()
+		return
+	}
+	j.record = stored
+	j.answer(&jobAnswer{reply: Reply{Job: &stored}})
+	switch {
+	case j.start.promote && stored.Status == broker.JobRunning:
+		j.step = stepRunning
+	case j.start.promote:
+		j.step = stepAccepted
+	default:
+		j.step = stepAccepted
+		j.offerCall()
+	}
+	if j.early != nil {
+		early := j.early
+		j.early = nil
+		j.outcome(early)
+	}
+	if len(j.cancels) > 0 {
+		j.cancelled()
+	}
+	if j.begin != nil && j.step == stepAccepted {
+		j.beginRun(j.begin)
+	}
+}
+
+// notCreated ends a job that has no record. A promoted call stays a call.
+func (j *job) notCreated(err error) {
+	for _, c := range j.cancels {
+		c.settle(broker.ErrJobNotFound)
+	}
+	if j.begin != nil {
+		j.begin.settle(nil) // the call goes on as a call
+	}
+	if j.start.promote {
+		j.log.Warn("a call could not be made a job", slog.String("cause", err.Error()))
+		j.step = stepReturn
+		if early := j.early; early != nil {
+			j.outcome(early)
+			return
+		}
+		j.sys.send(j.start.backend, &reown{sys: j.sys, callID: j.start.req.Call.ID, to: j.start.owner, notify: j.self, back: true})
+		return
+	}
+	j.sys.budget.Give(j.start.req.Call.Bytes())
+	var refusal *broker.Refusal
+	if !errors.As(err, &refusal) {
+		j.log.Error("a job could not be accepted", slog.String("cause", err.Error()))
+		refusal = broker.Refuse(broker.CodeJobJournal, "The journal could not take the job; nothing was started.", nil).Retry(time.Second)
+	}
+	j.answer(&jobAnswer{reply: Reply{Refusal: refusal}})
+	j.done()
+}
+
+// offerCall queues the job's call at its backend.
+func (j *job) offerCall() {
+	req := j.start.req
+	o := &offer{sys: j.sys, call: req.Call, owner: j.self, offered: j.sys.now(), begin: j.beginHook()}
+	o.isJob.Store(true)
+	j.sys.send(j.start.backend, o)
+}
+
+// beginHook is what the backend runs with the seat held.
+func (j *job) beginHook() func(context.Context, string) *broker.Refusal {
+	self, sys := j.self, j.sys
+	return func(ctx context.Context, runtimeID string) *broker.Refusal {
+		reply := make(chan *broker.Refusal, 1)
+		sys.send(self, &beginJob{runtimeID: runtimeID, reply: reply})
+		select {
+		case r := <-reply:
+			return r
+		case <-ctx.Done():
+			return cancelledRefusal()
+		}
+	}
+}
+
+// beginRun looks at the hold again and journals Running before the call goes.
+func (j *job) beginRun(m *beginJob) {
+	switch j.step {
+	case stepCreate:
+		j.begin = m // granted a seat before the record was durable
+		return
+	case stepAccepted:
+	default:
+		m.settle(cancelledRefusal())
+		return
+	}
+	if r := j.sys.hold(j.record.Operation); r != nil {
+		m.settle(r)
+		return
+	}
+	j.begin, j.step = m, stepStart
+	j.write()
+}
+
+func (j *job) startedRun(m *jobWritten) {
+	begin := j.begin
+	if m.err != nil {
+		if errors.Is(m.err, broker.ErrJobFinal) {
+			begin.settle(cancelledRefusal())
+			j.done()
+			return
+		}
+		j.writeLater(m.err)
+		return
+	}
+	j.begin, j.record, j.step = nil, m.job, stepRunning
+	j.retry.Reset()
+	j.sys.delayed.Delete(j.record.ID)
+	begin.settle(nil)
+}
+
+// writeLater repeats a failed write after a while; the transition is not
+// published meanwhile.
+func (j *job) writeLater(err error) {
+	wait := j.retry.NextBackOff()
+	j.sys.delayed.Store(j.record.ID, true)
+	j.log.Warn("a journal write of a job is delayed", slog.String("cause", err.Error()), slog.Duration("retry_after", wait))
+	self := j.self
+	time.AfterFunc(wait, func() { j.sys.send(self, &retryWrite{}) })
+}
+
+// outcome takes the backend's answer to the job's call, or to a poll.
+func (j *job) outcome(m *outcome) {
+	if j.poll != "" && m.callID == j.poll {
+		j.polled(m)
+		return
+	}
+	switch j.step {
+	case stepCreate:
+		j.early = m
+	case stepReturn:
+		j.answer(&jobAnswer{reply: Reply{Answer: m.answer, Refusal: m.refusal, Timing: m.timing}})
+		j.done()
+	case stepAccepted, stepStart, stepRunning:
+		if t := j.sys.trackable(j.record.Backend, m.answer); t != nil {
+			j.follow(*t)
+			return
+		}
+		j.finish(outcomeChange(m, j.sys.now()))
+	}
+}
+
+// outcomeChange maps what a backend said onto the end of a job.
+func outcomeChange(m *outcome, now time.Time) broker.JobChange {
+	switch {
+	case m.refusal != nil:
+		return refusedChange(m.refusal, now)
+	case m.answer.Error != nil:
+		e := m.answer.Error
+		body, _ := json.Marshal(map[string]any{"code": broker.CodeOperationFailed, "message": e.Message, "detail": map[string]any{"rpc_code": e.Code, "rpc_data": e.Data}})
+		return broker.JobChange{To: broker.JobFailed, At: now, Reason: broker.CodeOperationFailed, Message: e.Message, Refusal: body}
+	case m.answer.ToolError():
+		return broker.JobChange{To: broker.JobFailed, At: now, Reason: broker.CodeOperationFailed,
+			Message: firstText(m.answer.Result), Result: m.answer.Result, ResultIsError: true}
+	}
+	return broker.JobChange{To: broker.JobSucceeded, At: now, Result: m.answer.Result}
+}
+
+func refusedChange(r *broker.Refusal, now time.Time) broker.JobChange {
+	body := r.JSON()
+	return broker.JobChange{To: broker.JobFailed, At: now, Reason: r.Code, Message: r.Message, Refusal: body}
+}
+
+// finish hands the outcome to the journal.
+func (j *job) finish(c broker.JobChange) {
+	if j.begin != nil {
+		j.begin.settle(cancelledRefusal())
+		j.begin = nil
+	}
+	j.final, j.step = &c, stepFinish
+	j.retry.Reset()
+	j.write()
+}
+
+func (j *job) finished(m *jobWritten) {
+	switch {
+	case m.err == nil:
+		j.log.Info("job ended", slog.String("status", string(m.job.Status)), slog.String("reason", string(m.job.Reason)))
+	case errors.Is(m.err, broker.ErrJobFinal), errors.Is(m.err, broker.ErrJobNotFound):
+		j.log.Warn("an outcome met a final record and was dropped", slog.String("cause", m.err.Error()))
+	default:
+		j.writeLater(m.err)
+		return
+	}
+	for _, c := range j.cancels {
+		c.settle(m.err)
+	}
+	j.cancels = nil
+	j.sys.delayed.Delete(j.record.ID)
+	j.done()
+}
+
+// cancel ends the job as Failed, reason cancelled. One whose outcome is already
+// on its way to the journal is over.
+func (j *job) cancel(m *cancelJob) {
+	if j.step >= stepFinish {
+		m.settle(broker.ErrJobFinal)
+		return
+	}
+	j.cancels = append(j.cancels, m)
+	if j.step != stepCreate && j.step != stepClaim {
+		j.cancelled()
+	}
+}
+
+func (j *job) cancelled() {
+	if j.step >= stepFinish {
+		return // the outcome won; finished answers
+	}
+	c := j.cancels[0]
+	message := fmt.Sprintf("Cancelled by %s: %s", c.by.Key(), c.reason)
+	switch j.step {
+	case stepTrack:
+		message += " The work lives in the backend and was not stopped by this."
+	case stepRunning:
+		message += " The call was running; its backend was asked to stop it, and it may have taken effect."
+	}
+	j.stopOperation()
+	j.finish(broker.JobChange{To: broker.JobFailed, At: j.sys.now(), Reason: broker.CodeCancelled, Message: message})
+}
+
+func (j *job) stopOperation() {
+	if j.start.record == nil {
+		j.sys.send(j.start.backend, &withdraw{callID: j.start.req.Call.ID})
+	}
+}
+
+// reap ends the job if it is stale. One that holds an unwritten outcome is
+// not: that is written first.
+func (j *job) reap(now time.Time) {
+	if j.step == stepCreate || j.step == stepClaim || j.step >= stepFinish || now.Before(j.record.StaleAt()) {
+		return
+	}
+	j.stopOperation()
+	j.finish(broker.Reaped(j.record, now))
+}
+
+func (j *job) done() {
+	j.step = stepDone
+	j.sys.send(j.sys.supervisor, &jobEnded{id: j.record.ID, callID: j.callID()})
+}
+
+func (j *job) callID() string {
+	if j.start.record != nil {
+		return ""
+	}
+	return j.start.req.Call.ID
+}
+
+// giveUp answers what the actor holds. After a panic the record ends Failed;
+// after a stop it stays as it is, and the next start makes it Lost.
+func (j *job) giveUp() {
+	j.sys.jobs.Delete(j.record.ID)
+	if j.step == stepDone {
+		return
+	}
+	if j.begin != nil {
+		j.begin.settle(stoppingRefusal())
+	}
+	for _, c := range j.cancels {
+		c.settle(errActorStopped)
+	}
+	if j.step == stepClaim || j.step == stepCreate {
+		j.answer(&jobAnswer{reply: Reply{Refusal: stoppingRefusal()}})
+	}
+	if j.panicky == "" {
+		return
+	}
+	j.stopOperation()
+	id, change := j.record.ID, broker.JobChange{To: broker.JobFailed, At: j.sys.now(), Reason: broker.CodeOperationFailed, Message: j.panicky}
+	sys, log := j.sys, j.log
+	sys.work.Go(func() {
+		if _, err := sys.journal.ChangeJob(context.Background(), id, change); err != nil && !errors.Is(err, broker.ErrJobFinal) {
+			log.Error("the end of a failed job could not be written", slog.String("cause", err.Error()))
+		}
+	})
+	sys.send(sys.supervisor, &jobEnded{id: j.record.ID, callID: j.callID()})
+}

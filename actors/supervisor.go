@@ -1,0 +1,383 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/cenkalti/backoff/v4"
+
+	"berth/broker"
+	"berth/broker/catalog"
+)
+
+const (
+	supervisorMailbox = 65536
+	// reapEvery is how often unfinished jobs are looked at
+	// (contracts/native.md section 2), and idle sessions with them.
+	reapEvery  = 30 * time.Second
+	pruneFirst = time.Minute
+	pruneEvery = time.Hour
+	pruneBatch = 1000
+)
+
+// listed reports a backend's new incarnation, or that a start failed.
+type listed struct {
+	backend string
+	inc     broker.Incarnation
+	failed  bool
+}
+
+// openSession asks for the actor of a session.
+type openSession struct {
+	info  SessionInfo
+	reply chan<- *broker.Refusal // capacity 1
+	once  sync.Once
+}
+
+func (m *openSession) newWork() {}
+
+func (m *openSession) settle(r *broker.Refusal) { m.once.Do(func() { m.reply <- r }) }
+
+// Reject refuses the session.
+func (m *openSession) Reject(error) { m.settle(stoppingRefusal()) }
+
+// openInstance asks for a session's own incarnation of a backend.
+type openInstance struct {
+	backend, session string
+	reply            chan<- *actor.PID // capacity 1; nil when there will be none
+	once             sync.Once
+}
+
+func (m *openInstance) newWork() {}
+
+func (m *openInstance) settle(pid *actor.PID) { m.once.Do(func() { m.reply <- pid }) }
+
+// Reject gives no instance.
+func (m *openInstance) Reject(error) { m.settle(nil) }
+
+// closeSession ends a session.
+type closeSession struct{ key string }
+
+// jobEnded reports that a job actor is done.
+type jobEnded struct{ id, callID string }
+
+// track asks for polls of a job.
+type track struct {
+	id  string
+	pid *actor.PID
+}
+
+// pollDue is the timer of a tracked job.
+type pollDue struct{ id string }
+
+// pollReport says whether the backend told something of a tracked job.
+type pollReport struct {
+	id   string
+	good bool
+}
+
+// reapTick and pruneTick are the supervisor's own timers.
+type (
+	reapTick  struct{}
+	pruneTick struct{}
+	pruned    struct{}
+	reapList  struct{ stale []broker.Job }
+)
+
+// tracked is the schedule of one tracked job.
+type tracked struct {
+	pid     *actor.PID
+	backoff *backoff.ExponentialBackOff
+	timer   *time.Timer
+}
+
+// supervisor owns the other actors, the catalog's sources, and the periodic
+// work: reaping, tracking polls and retention.
+type supervisor struct {
+	// fixed at construction
+	sys *System
+	log *slog.Logger
+
+	// owned by the actor
+	self       *actor.PID
+	sources    map[string]*catalog.Source
+	unlisted   map[string]bool // a start failed before anything was listed
+	generation uint64
+	jobs       map[string]*actor.PID // by call id, while they are being made
+	tracks     map[string]*tracked
+	timers     map[string]*time.Timer
+	reaping    bool
+	pruning    bool
+}
+
+func newSupervisor(sys *System) *supervisor {
+	return &supervisor{sys: sys, log: sys.log, sources: map[string]*catalog.Source{}, unlisted: map[string]bool{},
+		jobs: map[string]*actor.PID{}, tracks: map[string]*tracked{}, timers: map[string]*time.Timer{}}
+}
+
+// Receive dispatches one message.
+func (s *supervisor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		s.self = ctx.Self()
+		s.started(ctx)
+	case *actor.Stopping:
+		s.stopTimers()
+	case *listed:
+		s.listed(m)
+	case *openSession:
+		s.openSession(ctx, m)
+	case *openInstance:
+		s.openInstance(ctx, m)
+	case *closeSession:
+		s.closeSession(m.key)
+	case *jobStart:
+		s.spawnJob(ctx, m)
+	case *cancelClaim:
+		if pid, ok := s.jobs[m.callID]; ok {
+			ctx.Send(pid, m)
+		}
+	case *jobEnded:
+		delete(s.jobs, m.callID)
+		s.untrack(m.id)
+	case *track:
+		s.track(m)
+	case *pollDue:
+		if t, ok := s.tracks[m.id]; ok {
+			ctx.Send(t.pid, &pollJob{})
+		}
+	case *pollReport:
+		s.pollReport(m)
+	case *reapTick:
+		s.after("reap", reapEvery, &reapTick{})
+		s.expireSessions()
+		s.findStale()
+	case *reapList:
+		s.reap(m)
+	case *pruneTick:
+		s.after("prune", pruneEvery, &pruneTick{})
+		s.prune()
+	case *pruned:
+		s.pruning = false
+	}
+}
+
+// started spawns the backends and the jobs that go on over a restart.
+func (s *supervisor) started(ctx actor.Context) {
+	for _, src := range s.sys.opts.Sources {
+		source := src
+		s.sources[src.Backend] = &source
+	}
+	s.rebuild()
+	for _, cfg := range s.sys.opts.Backends {
+		s.spawnBackend(ctx, cfg, "")
+	}
+	for i := range s.sys.opts.Tracked {
+		record := s.sys.opts.Tracked[i]
+		pid, ok := s.sys.sharedBackend(record.Backend)
+		if !ok {
+			s.sys.loseTracked(record)
+			continue
+		}
+		s.spawnJob(ctx, &jobStart{sys: s.sys, backend: pid, record: &record})
+	}
+	s.after("reap", reapEvery, &reapTick{})
+	s.after("prune", pruneFirst, &pruneTick{})
+	close(s.sys.started)
+}
+
+// after sends msg to the supervisor itself once d has passed, unless it stops.
+func (s *supervisor) after(name string, d time.Duration, msg any) {
+	self := s.self
+	s.timers[name] = time.AfterFunc(d, func() { s.sys.send(self, msg) })
+}
+
+func (s *supervisor) stopTimers() {
+	for _, t := range s.timers {
+		t.Stop()
+	}
+	for id := range s.tracks {
+		s.untrack(id)
+	}
+}
+
+func (s *supervisor) spawnBackend(ctx actor.Context, cfg BackendConfig, session string) *actor.PID {
+	name := "backend/" + cfg.Name
+	if session != "" {
+		name += "/" + session
+	}
+	sys := s.sys
+	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newBackend(sys, cfg) },
+		actor.WithMailbox(mailbox(backendMailbox))), name)
+	if err != nil {
+		s.log.Error("a backend actor could not be spawned", slog.String("backend", cfg.Name), slog.String("cause", err.Error()))
+		return nil
+	}
+	if session == "" {
+		sys.backends.Store(cfg.Name, &backendRef{pid: pid, cfg: cfg})
+	}
+	return pid
+}
+
+// listed takes a backend's catalog into the registry and keeps it for the next
+// start.
+func (s *supervisor) listed(m *listed) {
+	src, ok := s.sources[m.backend]
+	if !ok {
+		return
+	}
+	if m.failed {
+		if !src.Listed && !s.unlisted[m.backend] {
+			s.unlisted[m.backend] = true
+			s.publish()
+		}
+		return
+	}
+	delete(s.unlisted, m.backend)
+	src.Listed, src.Server, src.Tools = true, m.inc.Server, m.inc.Tools
+	s.rebuild()
+	if src.Native {
+		return
+	}
+	stored := broker.StoredCatalog{Backend: m.backend, Server: m.inc.Server, Tools: m.inc.Tools, At: s.sys.now()}
+	s.sys.work.Go(func() {
+		if err := s.sys.journal.SaveCatalog(context.Background(), stored); err != nil {
+			s.log.Warn("a catalog could not be kept", slog.String("backend", stored.Backend), slog.String("cause", err.Error()))
+		}
+	})
+}
+
+// rebuild makes a new snapshot and swaps it in.
+func (s *supervisor) rebuild() {
+	s.generation++
+	sources := make([]catalog.Source, 0, len(s.sources))
+	for _, src := range s.sources {
+		sources = append(sources, *src)
+	}
+	snapshot, quarantined := catalog.Build(s.generation, sources)
+	for _, q := range quarantined {
+		s.log.Warn("a verb is not served as it was listed", slog.String("backend", q.Backend), slog.String("verb", q.Verb), slog.String("reason", q.Reason))
+	}
+	s.sys.snapshot.Store(snapshot)
+	s.publish()
+}
+
+// publish wakes those who wait for a catalog.
+func (s *supervisor) publish() {
+	failed := make(map[string]bool, len(s.unlisted))
+	for name := range s.unlisted {
+		failed[name] = true
+	}
+	old := s.sys.lists.Swap(&listState{failed: failed, changed: make(chan struct{})})
+	if old != nil {
+		close(old.changed)
+	}
+}
+
+func (s *supervisor) openSession(ctx actor.Context, m *openSession) {
+	key := m.info.Key
+	if _, ok := s.sys.sessions.Load(key); ok {
+		m.settle(nil)
+		return
+	}
+	if int(s.sys.sessionCount.Load()) >= s.sys.opts.MaxSessions && !s.evictIdle() {
+		m.settle(broker.Refuse(broker.CodeOverloaded, "The broker has too many sessions.",
+			map[string]any{"limit": s.sys.opts.MaxSessions}).Retry(5*time.Second))
+		return
+	}
+	sys, info := s.sys, m.info
+	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newSession(sys, info) },
+		actor.WithMailbox(mailbox(sessionMailbox))), "session/"+key)
+	if err != nil {
+		s.log.Error("a session actor could not be spawned", slog.String("session", key), slog.String("cause", err.Error()))
+		m.settle(stoppingRefusal().Retry(time.Second))
+		return
+	}
+	ref := &sessionRef{pid: pid, info: info}
+	ref.lastSeen.Store(sys.now().UnixNano())
+	sys.sessions.Store(key, ref)
+	sys.sessionCount.Add(1)
+	m.settle(nil)
+}
+
+// evictIdle ends the session that has been idle longest; a client that comes
+// back with its id is served again.
+func (s *supervisor) evictIdle() bool {
+	var oldest *sessionRef
+	s.sys.sessions.Range(func(_, v any) bool {
+		ref := v.(*sessionRef)
+		if ref.inflight.Load() == 0 && (oldest == nil || ref.lastSeen.Load() < oldest.lastSeen.Load()) {
+			oldest = ref
+		}
+		return true
+	})
+	if oldest == nil {
+		return false
+	}
+	s.closeSession(oldest.info.Key)
+	return true
+}
+
+func (s *supervisor) expireSessions() {
+	before := s.sys.now().Add(-s.sys.opts.SessionIdle).UnixNano()
+	s.sys.sessions.Range(func(_, v any) bool {
+		if ref := v.(*sessionRef); ref.inflight.Load() == 0 && ref.lastSeen.Load() < before {
+			s.closeSession(ref.info.Key)
+		}
+		return true
+	})
+}
+
+func (s *supervisor) closeSession(key string) {
+	v, ok := s.sys.sessions.LoadAndDelete(key)
+	if !ok {
+		return
+	}
+	s.sys.sessionCount.Add(-1)
+	s.sys.send(v.(*sessionRef).pid, &endSession{})
+	s.sys.instances.Range(func(k, pid any) bool {
+		if strings.HasSuffix(k.(string), "\x00"+key) {
+			s.sys.instances.Delete(k)
+			s.sys.send(pid.(*actor.PID), &retire{})
+		}
+		return true
+	})
+}
+
+func (s *supervisor) openInstance(ctx actor.Context, m *openInstance) {
+	key := m.backend + "\x00" + m.session
+	if pid, ok := s.sys.instances.Load(key); ok {
+		m.settle(pid.(*actor.PID))
+		return
+	}
+	ref, ok := s.sys.backends.Load(m.backend)
+	if !ok {
+		m.settle(nil)
+		return
+	}
+	cfg := ref.(*backendRef).cfg
+	cfg.Eager = false
+	pid := s.spawnBackend(ctx, cfg, m.session)
+	if pid != nil {
+		s.sys.instances.Store(key, pid)
+	}
+	m.settle(pid)
+}
+
+func (s *supervisor) spawnJob(ctx actor.Context, m *jobStart) {
+	sys := s.sys
+	j := newJob(sys, m)
+	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return j }, actor.WithMailbox(mailbox(jobMailbox))), "job/"+j.record.ID)
+	if err != nil {
+		s.log.Error("a job actor could not be spawned", slog.String("job", j.record.ID), slog.String("cause", err.Error()))
+		m.Reject(err)
+		return
+	}
+	if m.record == nil {
+		s.jobs[m.req.Call.ID] = pid
+	}
+}
