@@ -1,0 +1,151 @@
+package admission
+
+import (
+	"time"
+
+	"berth/broker"
+)
+
+// entry is a ticket with its places in the queue.
+type entry struct {
+	Ticket
+	offered  time.Time
+	deadline time.Time // zero: none
+	due      int       // index in Queue.deadlines; -1: not there
+	running  bool
+	left     bool // running, but nobody waits for its answer any more
+	session  *flow
+	links    [2]link
+}
+
+type link struct{ prev, next *entry }
+
+// The lists an entry is in while it waits.
+const (
+	inSession = iota
+	inArrival
+)
+
+// fifo is a list through the entries themselves.
+type fifo struct{ first, last *entry }
+
+func (l *fifo) push(e *entry, which int) {
+	e.links[which] = link{prev: l.last}
+	if l.last == nil {
+		l.first = e
+	} else {
+		l.last.links[which].next = e
+	}
+	l.last = e
+}
+
+func (l *fifo) remove(e *entry, which int) {
+	at := e.links[which]
+	if at.prev == nil {
+		l.first = at.next
+	} else {
+		at.prev.links[which].next = at.next
+	}
+	if at.next == nil {
+		l.last = at.prev
+	} else {
+		at.next.links[which].prev = at.prev
+	}
+	e.links[which] = link{}
+}
+
+func costOf(e *entry) int {
+	if e == nil {
+		return 0
+	}
+	return e.Cost
+}
+
+// lane is one of the two parts of a queue that share its seats.
+type lane struct {
+	share  float64 // of the starts, against the other lane's
+	limit  int     // tickets that may wait
+	pass   float64 // virtual time up to which the lane was served
+	queued int
+	held   int // seats its running tickets hold
+	rate   rate
+
+	principals *group
+}
+
+func (l *lane) add(e *entry) {
+	p := l.principals.find(e.Principal, e.Weight, nil, false)
+	s := p.sessions.find(e.Session, 1, p, true)
+	e.session = s
+	s.tickets.push(e, inSession)
+	l.queued++
+	if s.tickets.first == e {
+		p.sessions.set(s, e.Cost)
+	}
+	l.principals.set(p, p.sessions.cost())
+}
+
+// head is the ticket whose turn it is, or nil.
+func (l *lane) head() *entry {
+	p := l.principals.top()
+	if p == nil {
+		return nil
+	}
+	return p.sessions.top().tickets.first
+}
+
+// take removes the first ticket of a session that is ready, and books it.
+func (l *lane) take(e *entry) {
+	s := e.session
+	s.tickets.remove(e, inSession)
+	e.session = nil
+	l.queued--
+	book(l.principals, s.parent, s, e.Cost)
+}
+
+// remove takes out a ticket that was not served.
+func (l *lane) remove(e *entry) {
+	s := e.session
+	p := s.parent
+	s.tickets.remove(e, inSession)
+	e.session = nil
+	l.queued--
+	if cost := costOf(s.tickets.first); cost != s.cost {
+		p.sessions.set(s, cost)
+	}
+	l.principals.set(p, p.sessions.cost())
+}
+
+func book(principals *group, p, s *flow, cost int) {
+	p.sessions.charge(s, cost, costOf(s.tickets.first))
+	principals.charge(p, cost, p.sessions.cost())
+}
+
+// inOrder visits what waits in the order in which it would run if nothing came
+// and nothing left, until visit says stop. first, when not nil, is the ticket
+// of this lane that already has the turn.
+func (l *lane) inOrder(first *entry, visit func(*entry) bool) {
+	principals := l.principals.copy()
+	for principals.waiting > 0 {
+		p := principals.top()
+		s := p.sessions.top()
+		if first != nil {
+			p = principals.readyFlow(first.Principal)
+			s = p.sessions.readyFlow(first.Session)
+			first = nil
+		}
+		e := s.tickets.first
+		if !visit(e) {
+			return
+		}
+		s.tickets.first = e.links[inSession].next
+		book(principals, p, s, e.Cost)
+	}
+}
+
+func laneName(l broker.Lane) string {
+	if l == broker.LaneJobs {
+		return "jobs"
+	}
+	return "calls"
+}
