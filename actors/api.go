@@ -31,6 +31,11 @@ type Journal interface {
 	Job(id string) (broker.Job, error)
 	// Jobs lists records without results, newest submission first.
 	Jobs(filter broker.JobFilter) (broker.JobPage, error)
+	// Prune removes final records past their retention, at most limit, and says
+	// how many.
+	Prune(ctx context.Context, now time.Time, limit int) (int, error)
+	// SaveCatalog keeps a backend's catalog for the next start.
+	SaveCatalog(ctx context.Context, c broker.StoredCatalog) error
 }
 
 // Request is one call as a transport hands it over, after policy.
@@ -48,6 +53,9 @@ type Request struct {
 	// CallTimeout limits the run, QueueTimeout the wait; zero is the backend's default.
 	CallTimeout  time.Duration
 	QueueTimeout time.Duration
+	// StaleAfter is when the job, if it becomes one, is reaped; zero is
+	// broker.DefaultStaleAfter.
+	StaleAfter time.Duration
 
 	// Progress, when not nil, is called in order, never after Do has returned,
 	// and must not block.

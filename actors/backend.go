@@ -96,10 +96,11 @@ func (o *offer) settle(out outcome) {
 
 // outcome is what became of an offer: an answer or a refusal.
 type outcome struct {
-	callID  string
-	answer  *broker.Answer
-	refusal *broker.Refusal
-	timing  broker.Timing
+	callID   string
+	answer   *broker.Answer
+	refusal  *broker.Refusal
+	timing   broker.Timing
+	stopping bool // the backend actor ended before the call did
 }
 
 // withdraw takes a call back: a queued one leaves the queue, a running one is
@@ -114,74 +115,182 @@ type disconnected struct{ callID string }
 // stillRunning tells an owner that a call of a dropped connection goes on.
 type stillRunning struct{ callID string }
 
-// reown moves a call to another owner. The limits of a call end there: a job
-// has its own.
-func (b *backend) reown(m *reown) {
-	reply := &reowned{callID: m.callID}
-	if r, ok := b.runs[m.callID]; ok {
-		r.offer.owner = m.to
-		r.offer.isJob.Store(!m.back)
-		reply.found, reply.running, reply.runtimeID = true, true, b.inc.RuntimeID
-	} else if o, ok := b.waiting[m.callID]; ok && m.back {
-		o.owner, o.begin, reply.found = m.to, nil, true
-	} else if ok {
-		reply.found = b.toJobsLane(o, m)
-	}
-	b.sys.send(m.notify, reply)
+// reown moves a call to another owner: from a session to a job, or back.
+// notify gets reowned. A call that still waits keeps its place and runs with
+// the new owner's begin.
+type reown struct {
+	callID string
+	to     *actor.PID
+	notify *actor.PID
+	begin  func(ctx context.Context, runtimeID string) *broker.Refusal
+	back   bool // to the session: it is a call again
+	sys    *System
 }
 
-// toJobsLane moves a waiting call to the jobs lane, where no queue timeout
-// applies. When that lane is full the call stays where it is.
-func (b *backend) toJobsLane(o *offer, m *reown) bool {
-	now := b.sys.now()
-	if b.queue.JobsFull() {
-		return false
-	}
-	b.queue.Abandon(o.call.ID, now)
-	o.owner, o.begin = m.to, m.begin
-	o.isJob.Store(true)
-	if r := b.queue.Offer(o.ticket(), now); r != nil {
-		delete(b.waiting, o.call.ID)
-		o.settle(outcome{refusal: r})
-	}
-	b.pump()
-	return true
+// Reject says that the call is not here; its owner was told the outcome.
+func (m *reown) Reject(error) { m.sys.send(m.notify, &reowned{callID: m.callID}) }
+
+// reowned says whether the call was still there to be moved.
+type reowned struct {
+	callID    string
+	found     bool
+	running   bool
+	runtimeID string
 }
 
-// tick looks at everything that waits for a time.
-func (b *backend) tick() {
-	now := b.sys.now()
-	for _, t := range b.queue.Expire(now) {
-		o := b.waiting[t.ID]
-		delete(b.waiting, t.ID)
-		stats := b.queue.Stats(now)
-		o.settle(outcome{refusal: broker.Refuse(broker.CodeQueueTimeout, "The call waited too long for a seat at "+b.cfg.Name+" and was not sent.",
-			map[string]any{"backend": b.cfg.Name, "waited_ms": now.Sub(o.offered).Milliseconds(), "in_flight": stats.InFlight, "seats": stats.Seats}).Retry(time.Second)})
-	}
-	if b.conn == nil && !b.opening && b.wantUp() && !now.Before(b.backoffUntil) {
-		b.open()
-	}
-	b.pump()
+// opened reports an attempt to bring the backend up.
+type opened struct {
+	life uint64
+	conn broker.Conn
+	err  error
+	sys  *System
 }
 
-// arm sets the one timer to the next time at which something is due.
-func (b *backend) arm() {
-	next, ok := b.queue.NextExpiry()
-	if b.state == StateBackoff && b.wantUp() && (!ok || b.backoffUntil.Before(next)) {
-		next, ok = b.backoffUntil, true
+// Reject closes a connection that nobody waits for any more.
+func (m *opened) Reject(error) {
+	if m.conn != nil {
+		m.sys.closeConn(m.conn)
 	}
-	b.arming++
-	if b.timer != nil {
-		b.timer.Stop()
-	}
-	if !ok {
-		return
-	}
-	tick := &backendTick{life: b.life, arming: b.arming}
-	self := b.self
-	b.timer = time.AfterFunc(max(0, next.Sub(b.sys.now())), func() { b.sys.send(self, tick) })
 }
 
-func (b *backend) wantUp() bool {
-	return b.cfg.Eager || len(b.waiting) > 0 || len(b.control) > 0 || len(b.parked) > 0
+// died reports the end of an incarnation.
+type died struct{ life, incarnation uint64 }
+
+// runDone reports the end of a run.
+type runDone struct {
+	life        uint64
+	incarnation uint64
+	callID      string
+	answer      broker.Answer
+	failure     *broker.Failure
+	refusal     *broker.Refusal // of begin: nothing was sent
+	started     time.Time
+	ended       time.Time
+}
+
+// backendTick is a timer of a backend; a tick of an earlier arming is dropped.
+type backendTick struct{ life, arming uint64 }
+
+// retire ends the actor once it has nothing left to do: its session is gone.
+type retire struct{}
+
+// ensureUp asks for a start without a call.
+type ensureUp struct{}
+
+// viewBackend asks what the backend is doing.
+type viewBackend struct {
+	reply chan<- BackendView // capacity 1
+	once  sync.Once
+}
+
+// Reject leaves the asker with what is fixed.
+func (m *viewBackend) Reject(error) { m.once.Do(func() { close(m.reply) }) }
+
+// run is an admitted call.
+type run struct {
+	offer   *offer
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	begun   bool // begin has been called
+	retried bool
+}
+
+// backend owns one backend: its connection, identity, queue and seats.
+type backend struct {
+	// fixed at construction
+	sys  *System
+	cfg  BackendConfig
+	life uint64
+	log  *slog.Logger
+
+	// owned by the actor
+	self         *actor.PID
+	state        BackendState
+	since        time.Time
+	conn         broker.Conn
+	inc          broker.Incarnation
+	incarnation  uint64
+	opening      bool
+	openCancel   context.CancelFunc
+	failures     int // starts that failed in a row
+	lastError    string
+	backoff      *backoff.ExponentialBackOff
+	backoffUntil time.Time
+	triedEarly   bool // the immediate try of this backoff window is used
+	upSince      time.Time
+	queue        *admission.Queue
+	waiting      map[string]*offer // in the queue
+	control      []*offer          // control lane, waiting for a start
+	runs         map[string]*run
+	parked       []*run // hold a seat, wait for the next incarnation
+	arming       uint64
+	timer        *time.Timer
+	tools        *int
+	answered     uint64
+	failed       uint64
+	retiring     bool
+}
+
+func newBackend(sys *System, cfg BackendConfig) *backend {
+	if cfg.StartTimeout <= 0 {
+		cfg.StartTimeout = defaultStartTimeout
+	}
+	return &backend{
+		sys: sys, cfg: cfg, life: sys.lives.Add(1),
+		log:   sys.log.With(slog.String("backend", cfg.Name)),
+		state: StateIdle, since: sys.now(),
+		queue:   admission.New(cfg.Admission),
+		waiting: map[string]*offer{},
+		runs:    map[string]*run{},
+		backoff: newBackoff(500*time.Millisecond, time.Minute),
+	}
+}
+
+// newBackoff is a capped exponential backoff with jitter that never gives up.
+func newBackoff(first, most time.Duration) *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(first), backoff.WithMaxInterval(most),
+		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.3), backoff.WithMaxElapsedTime(0))
+}
+
+// Receive dispatches one message.
+func (b *backend) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		b.self = ctx.Self()
+		if b.cfg.Eager {
+			b.open()
+		}
+	case *actor.Restarting, *actor.Stopping:
+		b.giveUp()
+	case *offer:
+		b.offer(m)
+	case *withdraw:
+		b.withdraw(m.callID)
+	case *disconnected:
+		b.disconnected(m.callID)
+	case *reown:
+		b.reown(m)
+	case *opened:
+		b.opened(m)
+	case *died:
+		b.died(m)
+	case *runDone:
+		b.runDone(m)
+	case *backendTick:
+		if m.life == b.life && m.arming == b.arming {
+			b.tick()
+		}
+	case *ensureUp:
+		if b.conn == nil {
+			b.wake()
+		}
+	case *retire:
+		b.retiring = true
+	case *viewBackend:
+		m.once.Do(func() { m.reply <- b.view() })
+	}
+	if b.retiring && len(b.waiting)+len(b.runs)+len(b.control) == 0 {
+		ctx.Stop(ctx.Self())
+	}
 }

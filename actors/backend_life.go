@@ -151,27 +151,28 @@ func (b *backend) openFailed(err error) {
 	if open != nil && open.Stderr != "" {
 		r.Detail["stderr"] = open.Stderr
 	}
-	b.refuseWaiting(r, state == StateRefused || b.failures >= maxOpenFailures)
+	b.refuseWaiting(r, state == StateRefused || b.failures >= maxOpenFailures, false)
 	b.arm()
 }
 
 // refuseWaiting answers what waits for a start. Jobs go on waiting unless
 // jobsToo: they are durable, and nothing of them was sent.
-func (b *backend) refuseWaiting(r *broker.Refusal, jobsToo bool) {
+func (b *backend) refuseWaiting(r *broker.Refusal, jobsToo, stopping bool) {
+	out := outcome{refusal: r, stopping: stopping}
 	parked, control := b.parked, b.control
 	b.parked, b.control = nil, nil
 	for _, p := range parked {
-		b.finish(p, outcome{refusal: r})
+		b.finish(p, out)
 	}
 	for _, o := range control {
-		o.settle(outcome{refusal: r})
+		o.settle(out)
 	}
 	for _, o := range b.waiting {
 		if o.isJob.Load() && !jobsToo {
 			continue
 		}
 		b.dequeue(o)
-		o.settle(outcome{refusal: r})
+		o.settle(out)
 	}
 }
 
@@ -209,11 +210,11 @@ func (b *backend) lost(cause string) {
 // giveUp answers everything this life holds, before it ends.
 func (b *backend) giveUp() {
 	stopping := broker.Refuse(broker.CodeShuttingDown, "The backend "+b.cfg.Name+" is stopping; the call was not sent.", map[string]any{"backend": b.cfg.Name})
-	b.refuseWaiting(stopping, true)
+	b.refuseWaiting(stopping, true, true)
 	for id, r := range b.runs {
 		delete(b.runs, id)
 		f := &broker.Failure{Dispatched: true, Cause: "the broker stopped the backend while the call ran"}
-		r.offer.settle(outcome{refusal: f.Refuse(r.offer.call)})
+		r.offer.settle(outcome{refusal: f.Refuse(r.offer.call), stopping: true})
 		r.cancel(errStopped)
 	}
 	if b.timer != nil {

@@ -409,6 +409,9 @@ func (j *job) outcome(m *outcome) {
 		j.polled(m)
 		return
 	}
+	if m.stopping && j.sys.closing.Load() {
+		return // unfinished: the next start makes the record Lost
+	}
 	switch j.step {
 	case stepCreate:
 		j.early = m

@@ -109,7 +109,7 @@ func (j *job) pollNow() {
 		return
 	}
 	call := &broker.Call{
-		ID: j.sys.newCallID(), Principal: broker.Principal{Tenant: j.record.Tenant, User: j.record.User},
+		ID: j.sys.NewCallID(), Principal: broker.Principal{Tenant: j.record.Tenant, User: j.record.User},
 		Backend: j.record.Backend, Verb: j.record.Operation, Effects: broker.Read, Lane: broker.LaneControl,
 		Method: "tools/call", Params: params,
 	}
@@ -139,7 +139,7 @@ func (j *job) polled(m *outcome) {
 				Message: "The backend does not report the incarnation that held this work before the broker's restart; what became of it is unknown."})
 			return
 		}
-		j.report(false)
+		j.report()
 		return
 	}
 	j.checked = true
@@ -150,7 +150,7 @@ func (j *job) polled(m *outcome) {
 	change, known := trackedChange(w, m.answer, now)
 	switch {
 	case !ok || !known:
-		j.report(false)
+		j.report()
 	case change != nil:
 		j.finish(*change)
 	default:
@@ -206,9 +206,9 @@ func (j *job) goodPoll(now time.Time) {
 		j.noted = now
 		j.change(broker.JobChange{To: broker.JobRunning, At: now, Tracking: &t})
 	}
-	j.report(true)
+	j.report()
 }
 
-func (j *job) report(good bool) {
-	j.sys.send(j.sys.supervisor, &pollReport{id: j.record.ID, good: good})
+func (j *job) report() {
+	j.sys.send(j.sys.supervisor, &pollReport{id: j.record.ID})
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	firstPoll   = time.Second
-	slowestPoll = time.Minute
+	slowestPoll = 15 * time.Second
 )
 
 // track schedules polls of a job: soon at first, then with growing pauses.

@@ -70,7 +70,7 @@ type inflight struct {
 	submit  *submit
 	backend *actor.PID
 	claimed bool // a job actor is making it a job
-	dropped bool       // the connection is gone
+	dropped bool // the connection is gone
 	timer   *time.Timer
 }
 
@@ -175,7 +175,7 @@ func (s *session) armPromotion(c *inflight, after time.Duration) {
 // outcome takes a backend's answer. One that comes while a job actor is
 // claiming the call wins: the backend did not have the call any more to give.
 func (s *session) outcome(m *outcome) {
-	c, ok := s.calls[m.callID]
+	_, ok := s.calls[m.callID]
 	if !ok {
 		return
 	}
@@ -255,9 +255,6 @@ func (s *session) jobAnswer(m *jobAnswer) {
 	}
 	if m.stays {
 		c.claimed = false
-		if c.dropped {
-			s.sys.send(c.backend, &disconnected{callID: m.callID})
-		}
 		s.armPromotion(c, promoteRetry)
 		return
 	}
@@ -278,4 +275,3 @@ func (s *session) giveUp() {
 func stoppingRefusal() *broker.Refusal {
 	return broker.Refuse(broker.CodeShuttingDown, "The session or the broker is stopping.", nil)
 }
-

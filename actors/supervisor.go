@@ -74,11 +74,8 @@ type track struct {
 // pollDue is the timer of a tracked job.
 type pollDue struct{ id string }
 
-// pollReport says whether the backend told something of a tracked job.
-type pollReport struct {
-	id   string
-	good bool
-}
+// pollReport says that a poll of a tracked job has ended.
+type pollReport struct{ id string }
 
 // reapTick and pruneTick are the supervisor's own timers.
 type (
@@ -286,7 +283,7 @@ func (s *supervisor) openSession(ctx actor.Context, m *openSession) {
 	}
 	if int(s.sys.sessionCount.Load()) >= s.sys.opts.MaxSessions && !s.evictIdle() {
 		m.settle(broker.Refuse(broker.CodeOverloaded, "The broker has too many sessions.",
-			map[string]any{"limit": s.sys.opts.MaxSessions}).Retry(5*time.Second))
+			map[string]any{"limit": s.sys.opts.MaxSessions}).Retry(5 * time.Second))
 		return
 	}
 	sys, info := s.sys, m.info

@@ -1,0 +1,322 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"berth/broker"
+	"berth/broker/admission"
+	"berth/broker/catalog"
+)
+
+// Options is what a System is made of. Journal, Backends' upstreams, Logger,
+// Now and Random are required; a zero limit is its default.
+type Options struct {
+	Journal  Journal
+	Backends []BackendConfig
+	// Sources is what the catalog starts with, one for each backend: its rules,
+	// and its stored catalog if there is one.
+	Sources []catalog.Source
+	// Tracked are the records that a start left Running because their work
+	// lives in a backend.
+	Tracked []broker.Job
+
+	MaxSessions        int           // default 10,000
+	MaxCallsPerSession int           // default 256
+	MaxBytesInFlight   int64         // default 512 MiB
+	SessionIdle        time.Duration // an idle session's actor is dropped; default 1 h
+
+	// Hold refuses the start of an operation while an operator holds it; nil
+	// never does.
+	Hold func(operation string) *broker.Refusal
+	// Observe is told of each call that ended; nil is not. It must not block.
+	Observe func(req *Request, reply *Reply)
+	// Fatal is told when the supervisor itself failed; the process should end.
+	Fatal func(reason string)
+
+	Logger *slog.Logger
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// System is the running broker: its actors and what they share.
+type System struct {
+	// fixed at construction
+	opts    Options
+	journal Journal
+	log     *slog.Logger
+	now     func() time.Time
+	as      *actor.ActorSystem
+	root    *actor.RootContext
+	budget  *admission.Budget
+	started chan struct{}
+
+	// set by Start
+	supervisor *actor.PID
+
+	// shared, safe
+	snapshot     atomic.Pointer[catalog.Snapshot]
+	lists        atomic.Pointer[listState]
+	backends     sync.Map // name -> *backendRef
+	instances    sync.Map // backend NUL session -> *actor.PID
+	sessions     sync.Map // key -> *sessionRef
+	sessionCount atomic.Int64
+	jobs         sync.Map // job id -> *actor.PID
+	delayed      sync.Map // job id -> true: an outcome is known but not durable
+	inflight     atomic.Int64
+	lives        atomic.Uint64
+	calls        atomic.Uint64
+	stale        atomic.Uint64 // reports of an earlier life, dropped
+	closing      atomic.Bool
+	stopOnce     sync.Once
+	work         sync.WaitGroup
+}
+
+type backendRef struct {
+	pid *actor.PID
+	cfg BackendConfig
+}
+
+type sessionRef struct {
+	pid      *actor.PID
+	info     SessionInfo
+	lastSeen atomic.Int64 // unix nanoseconds
+	inflight atomic.Int64
+}
+
+// listState is what the waiters of a catalog look at.
+type listState struct {
+	failed  map[string]bool // backends whose start failed before they listed anything
+	changed chan struct{}   // closed when there is a newer state
+}
+
+// Start spawns the actors and returns when every backend has its actor and the
+// catalog its first snapshot. Backends come up on their own time.
+func Start(opts Options) (*System, error) {
+	if opts.Journal == nil || opts.Logger == nil || opts.Now == nil || opts.Random == nil {
+		return nil, errors.New("actors: Journal, Logger, Now and Random are required")
+	}
+	setDefault(&opts.MaxSessions, 10_000)
+	setDefault(&opts.MaxCallsPerSession, 256)
+	setDefault(&opts.MaxBytesInFlight, 512<<20)
+	setDefault(&opts.SessionIdle, time.Hour)
+	if opts.Fatal == nil {
+		opts.Fatal = func(string) {}
+	}
+	if _, quarantined := catalog.Build(0, opts.Sources); len(quarantined) > 0 {
+		for _, q := range quarantined {
+			if q.Fatal {
+				return nil, fmt.Errorf("the catalog cannot be served: %s %s: %s", q.Backend, q.Verb, q.Reason)
+			}
+		}
+	}
+	s := &System{
+		opts: opts, journal: opts.Journal, log: opts.Logger, now: opts.Now,
+		budget: admission.NewBudget(opts.MaxBytesInFlight), started: make(chan struct{}),
+	}
+	// What protoactor logs may hold a message, and a message a payload: only
+	// its errors are let through.
+	quiet := slog.New(errorsOnly{opts.Logger.Handler()})
+	s.as = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
+	s.root = s.as.Root
+	answerDeadLetters(s.as)
+	s.supervisor = s.root.Copy().WithGuardian(&guardian{fatal: opts.Fatal}).Spawn(actor.PropsFromProducer(
+		func() actor.Actor { return newSupervisor(s) },
+		actor.WithMailbox(mailbox(supervisorMailbox)), actor.WithSupervisor(&strategy{log: opts.Logger})))
+	<-s.started
+	return s, nil
+}
+
+func setDefault[T int | int64 | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// Do runs one call of the session that key names and gives its one reply. The
+// end of ctx means that the caller's connection dropped: a queued call leaves
+// the queue, a running read is cancelled, and any other goes on and is recorded
+// as a job; the reply then has no reader. Use [System.Cancel] to cancel.
+func (s *System) Do(ctx context.Context, key string, req Request) Reply {
+	if s.closing.Load() {
+		return Reply{Refusal: broker.Refuse(broker.CodeShuttingDown, "The broker is stopping; the call was not sent.", nil)}
+	}
+	v, ok := s.sessions.Load(key)
+	if !ok {
+		return Reply{Refusal: stoppingRefusal()}
+	}
+	ref := v.(*sessionRef)
+	ref.inflight.Add(1)
+	s.inflight.Add(1)
+	defer func() {
+		ref.lastSeen.Store(s.now().UnixNano())
+		ref.inflight.Add(-1)
+		s.inflight.Add(-1)
+	}()
+	backend := s.backendFor(ctx, req.Call.Backend, key)
+	if backend == nil {
+		return Reply{Refusal: broker.Refuse(broker.CodeBackendUnavailable, "No backend of this name is configured.", map[string]any{"backend": req.Call.Backend})}
+	}
+	gate := newProgressGate(req.Progress)
+	req.Progress = gate.pass()
+	defer gate.close()
+
+	replies := make(chan Reply, 1)
+	s.send(ref.pid, &submit{req: req, backend: backend, reply: replies})
+	var reply Reply
+	select {
+	case reply = <-replies:
+	case <-ctx.Done():
+		s.send(ref.pid, &dropCall{callID: req.Call.ID})
+		reply = <-replies
+	}
+	if s.opts.Observe != nil {
+		s.opts.Observe(&req, &reply)
+	}
+	return reply
+}
+
+// Cancel takes back a session's request by its JSON-RPC id (raw JSON). An id
+// that is not in flight is passed over, as the protocol says.
+func (s *System) Cancel(key, requestID, _ string) {
+	if v, ok := s.sessions.Load(key); ok {
+		s.send(v.(*sessionRef).pid, &cancelCall{requestID: requestID})
+	}
+}
+
+// Attach makes sure that a session has its actor. It is idempotent and cheap
+// when it has.
+func (s *System) Attach(ctx context.Context, info SessionInfo) *broker.Refusal {
+	if v, ok := s.sessions.Load(info.Key); ok {
+		v.(*sessionRef).lastSeen.Store(s.now().UnixNano())
+		return nil
+	}
+	if s.closing.Load() {
+		return stoppingRefusal()
+	}
+	reply := make(chan *broker.Refusal, 1)
+	s.send(s.supervisor, &openSession{info: info, reply: reply})
+	select {
+	case r := <-reply:
+		return r
+	case <-ctx.Done():
+		return broker.Refuse(broker.CodeCancelled, "The request ended before its session was open.", nil)
+	}
+}
+
+// End closes a session; its calls are cancelled, its jobs go on.
+func (s *System) End(key string) { s.send(s.supervisor, &closeSession{key: key}) }
+
+// backendFor gives the actor that answers a session's calls to a backend.
+func (s *System) backendFor(ctx context.Context, name, session string) *actor.PID {
+	v, ok := s.backends.Load(name)
+	if !ok {
+		return nil
+	}
+	ref := v.(*backendRef)
+	if !ref.cfg.PerSession {
+		return ref.pid
+	}
+	if pid, ok := s.instances.Load(name + "\x00" + session); ok {
+		return pid.(*actor.PID)
+	}
+	reply := make(chan *actor.PID, 1)
+	s.send(s.supervisor, &openInstance{backend: name, session: session, reply: reply})
+	select {
+	case pid := <-reply:
+		return pid
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (s *System) sharedBackend(name string) (*actor.PID, bool) {
+	v, ok := s.backends.Load(name)
+	if !ok {
+		return nil, false
+	}
+	return v.(*backendRef).pid, true
+}
+
+// send posts a message; it never blocks.
+func (s *System) send(pid *actor.PID, msg any) { s.root.Send(pid, msg) }
+
+// closeConn ends a connection off the mailbox, within a limit.
+func (s *System) closeConn(conn broker.Conn) {
+	s.work.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+		defer cancel()
+		if err := conn.Close(ctx); err != nil {
+			s.log.Warn("a backend connection did not close cleanly", slog.String("cause", err.Error()))
+		}
+	})
+}
+
+const closeLimit = 15 * time.Second
+
+// NewCallID gives an id for a call, unique in this process.
+func (s *System) NewCallID() string { return "call_" + strconv.FormatUint(s.calls.Add(1), 10) }
+
+// newRecord makes the record of a job that is about to be accepted.
+func (s *System) newRecord(start *jobStart) broker.Job {
+	req, now := start.req, s.now()
+	id, err := broker.NewID(broker.JobPrefix, now, s.opts.Random)
+	if err != nil {
+		panic(err) // the system's random source failed: nothing can be named
+	}
+	return broker.Job{
+		ID: id, Operation: req.Call.Verb, Status: broker.JobAccepted, SubmittedAt: now,
+		Tenant: req.Call.Principal.Tenant, User: req.Call.Principal.User,
+		Session: req.Call.Session, CallID: req.Call.ID, Backend: req.Call.Backend,
+		IdempotencyKey: req.IdempotencyKey, Digest: req.Digest, Promoted: start.promote, Limit: req.StaleAfter,
+	}
+}
+
+func (s *System) hold(operation string) *broker.Refusal {
+	if s.opts.Hold == nil {
+		return nil
+	}
+	return s.opts.Hold(operation)
+}
+
+// hasVerb reports whether a backend lists a verb of its own under this name.
+func (s *System) hasVerb(backend, verb string) bool {
+	p, ok := s.snapshot.Load().Profile(backend)
+	if !ok {
+		return false
+	}
+	v, ok := p.Resolve(verb)
+	return ok && v.Backend == backend && !v.Native
+}
+
+// strategy is how the supervisor treats a failed child: a backend starts anew,
+// a session or job ends; what they held was answered by then.
+type strategy struct{ log *slog.Logger }
+
+// HandleFailure implements actor.SupervisorStrategy.
+func (st *strategy) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
+	st.log.Error("an actor failed", slog.String("actor", child.Id), slog.String("panic", fmt.Sprint(reason)))
+	if isBackend(child) {
+		sup.RestartChildren(child)
+		return
+	}
+	sup.StopChildren(child)
+}
+
+// guardian ends the process when the supervisor fails.
+type guardian struct{ fatal func(string) }
+
+// HandleFailure implements actor.SupervisorStrategy.
+func (g *guardian) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
+	sup.StopChildren(child)
+	g.fatal(fmt.Sprintf("the supervisor failed: %v", reason))
+}

@@ -1,0 +1,233 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"berth/broker"
+	"berth/broker/catalog"
+)
+
+// Catalog gives the present snapshot of the registry.
+func (s *System) Catalog() *catalog.Snapshot { return s.snapshot.Load() }
+
+// AwaitCatalog gives a snapshot in which nothing of the profile is pending, or
+// the present one when ctx ends or when what is pending has failed to start.
+func (s *System) AwaitCatalog(ctx context.Context, profile string) *catalog.Snapshot {
+	woken := false
+	for {
+		lists, snapshot := s.lists.Load(), s.snapshot.Load()
+		p, ok := snapshot.Profile(profile)
+		if !ok {
+			return snapshot
+		}
+		pending := slices.DeleteFunc(p.Pending(), func(name string) bool { return lists.failed[name] })
+		if len(pending) == 0 {
+			return snapshot
+		}
+		if !woken {
+			for _, name := range pending {
+				if pid, ok := s.sharedBackend(name); ok {
+					s.send(pid, &ensureUp{})
+				}
+			}
+			woken = true
+		}
+		select {
+		case <-lists.changed:
+		case <-ctx.Done():
+			return s.snapshot.Load()
+		}
+	}
+}
+
+// Backends gives every backend as it is now, by name. One whose actor does not
+// answer before ctx ends is left with what is fixed.
+func (s *System) Backends(ctx context.Context) []BackendView {
+	type asked struct {
+		cfg   BackendConfig
+		reply chan BackendView
+	}
+	var all []asked
+	ask := func(cfg BackendConfig, pid *actor.PID) {
+		a := asked{cfg: cfg, reply: make(chan BackendView, 1)}
+		s.send(pid, &viewBackend{reply: a.reply})
+		all = append(all, a)
+	}
+	s.backends.Range(func(_, v any) bool {
+		ref := v.(*backendRef)
+		ask(ref.cfg, ref.pid)
+		return true
+	})
+	s.instances.Range(func(k, pid any) bool {
+		name, session, _ := strings.Cut(k.(string), "\x00")
+		if v, ok := s.backends.Load(name); ok {
+			cfg := v.(*backendRef).cfg
+			cfg.Name += " (" + session + ")"
+			ask(cfg, pid.(*actor.PID))
+		}
+		return true
+	})
+	out := make([]BackendView, 0, len(all))
+	for _, a := range all {
+		v := BackendView{}
+		select {
+		case v = <-a.reply:
+		case <-ctx.Done():
+		}
+		v.Name, v.Kind = a.cfg.Name, a.cfg.Kind
+		if v.State == "" {
+			v.State = StateStopped
+		}
+		out = append(out, v)
+	}
+	slices.SortFunc(out, func(a, b BackendView) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Sessions gives the sessions that have an actor, by key.
+func (s *System) Sessions(ctx context.Context) []SessionView {
+	var out []SessionView
+	var replies []chan SessionView
+	s.sessions.Range(func(_, v any) bool {
+		ref := v.(*sessionRef)
+		reply := make(chan SessionView, 1)
+		s.send(ref.pid, &viewSession{reply: reply})
+		replies = append(replies, reply)
+		out = append(out, SessionView{SessionInfo: ref.info, LastSeen: time.Unix(0, ref.lastSeen.Load())})
+		return true
+	})
+	for i, reply := range replies {
+		select {
+		case v := <-reply:
+			out[i].InFlight, out[i].Calls = v.InFlight, v.Calls
+		case <-ctx.Done():
+		}
+	}
+	slices.SortFunc(out, func(a, b SessionView) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// Delayed reports whether a job's next transition is known but not yet durable.
+func (s *System) Delayed(id string) bool {
+	_, ok := s.delayed.Load(id)
+	return ok
+}
+
+// CancelJob ends a job as Failed, reason `cancelled`, and returns the record
+// once that is durable. It refuses with `job_not_found` and `job_terminal`.
+func (s *System) CancelJob(ctx context.Context, id, reason string, by broker.Principal) (broker.Job, error) {
+	terminal := func() error {
+		return broker.Refuse(broker.CodeJobTerminal, "The job has already ended.", map[string]any{"JobId": id})
+	}
+	record, err := s.journal.Job(id)
+	if errors.Is(err, broker.ErrJobNotFound) {
+		return record, broker.Refuse(broker.CodeJobNotFound, "Job not found", map[string]any{"JobId": id})
+	}
+	if err != nil {
+		return record, err
+	}
+	if record.Status.Final() {
+		return record, terminal()
+	}
+	pid, ok := s.jobs.Load(id)
+	if !ok {
+		return record, broker.Refuse(broker.CodeJobTerminal, "The job is ending.", map[string]any{"JobId": id})
+	}
+	reply := make(chan error, 1)
+	s.send(pid.(*actor.PID), &cancelJob{reason: reason, by: by, reply: reply})
+	select {
+	case err = <-reply:
+	case <-ctx.Done():
+		return record, broker.Refuse(broker.CodeJobJournal, "The job was told to end; that is not durable yet.", map[string]any{"JobId": id}).Retry(time.Second)
+	}
+	if errors.Is(err, broker.ErrJobFinal) {
+		return record, terminal()
+	}
+	if err != nil {
+		return record, err
+	}
+	return s.journal.Job(id)
+}
+
+// Stop refuses new calls, waits until those in flight have ended or ctx is
+// over, tells the rest that the broker stops, and waits for everything it
+// started. Unfinished jobs stay in the journal as they are: the next start
+// makes them Lost. It is idempotent.
+func (s *System) Stop(ctx context.Context) {
+	s.stopOnce.Do(func() {
+		s.closing.Store(true)
+		for s.inflight.Load() > 0 && ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		// Backends first: they know which calls were sent, and say so.
+		s.backends.Range(func(_, v any) bool {
+			s.stopActor(v.(*backendRef).pid)
+			return true
+		})
+		s.instances.Range(func(_, pid any) bool {
+			s.stopActor(pid.(*actor.PID))
+			return true
+		})
+		if err := s.root.StopFuture(s.supervisor).Wait(); err != nil {
+			s.log.Warn("the actors did not stop in time", slog.String("cause", err.Error()))
+		}
+		s.work.Wait()
+		s.as.Shutdown()
+	})
+}
+
+func (s *System) stopActor(pid *actor.PID) {
+	if err := s.root.StopFuture(pid).Wait(); err != nil {
+		s.log.Warn("an actor did not stop in time", slog.String("actor", pid.Id), slog.String("cause", err.Error()))
+	}
+}
+
+// progressGate lets progress through until the call has its reply.
+type progressGate struct {
+	mu     sync.Mutex
+	closed bool
+	to     func(broker.Progress)
+}
+
+func newProgressGate(to func(broker.Progress)) *progressGate { return &progressGate{to: to} }
+
+func (g *progressGate) pass() func(broker.Progress) {
+	if g.to == nil {
+		return nil
+	}
+	return func(p broker.Progress) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if !g.closed {
+			g.to(p)
+		}
+	}
+}
+
+func (g *progressGate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
+// isBackend tells a backend's actor by its name.
+func isBackend(pid *actor.PID) bool { return strings.Contains(pid.Id, "/backend/") }
+
+// errorsOnly passes on errors and nothing else.
+type errorsOnly struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (h errorsOnly) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelError && h.Handler.Enabled(ctx, l)
+}
