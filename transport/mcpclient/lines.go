@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"sync"
 )
 
 // peekSize is how much of either end of an oversized line is kept to find the
@@ -25,8 +26,20 @@ type line struct {
 	head, tail []byte
 }
 
+// buffers are shared, as each event stream needs one for a moment.
+var buffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
+
+// newLineReader takes a buffer, which release gives back.
 func newLineReader(r io.Reader, max int) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), max: max}
+	b := buffers.Get().(*bufio.Reader)
+	b.Reset(r)
+	return &lineReader{r: b, max: max}
+}
+
+func (l *lineReader) release() {
+	l.r.Reset(nil)
+	buffers.Put(l.r)
+	l.r = nil
 }
 
 // next reads a line. At the end of the stream it gives what is left, if

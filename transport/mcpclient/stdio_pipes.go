@@ -112,6 +112,7 @@ func (c *stdioConn) moreLines(have int) *outgoing {
 func (c *stdioConn) read() {
 	defer close(c.readDone)
 	lines := newLineReader(c.child.Stdout, c.opts.MaxAnswer)
+	defer lines.release()
 	for {
 		l, err := lines.next()
 		if err != nil {
