@@ -1,0 +1,134 @@
+package mcpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"berth/broker"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+)
+
+// HTTP is an MCP server that is reached over streamable HTTP.
+type HTTP struct {
+	config HTTPConfig
+	opts   Options
+	noise  noise
+}
+
+// NewHTTP describes an upstream; nothing is sent before Open.
+func NewHTTP(config HTTPConfig, opts Options) *HTTP {
+	h := &HTTP{config: config, opts: opts.withDefaults()}
+	h.opts.Redact = redactor(config, h.opts.Redact)
+	return h
+}
+
+// Noise gives the counts over all lives of the upstream.
+func (h *HTTP) Noise() Noise { return h.noise.snapshot() }
+
+// Open starts a session (or finds that the server keeps none) and lists the
+// tools. Its error is a *broker.OpenError.
+func (h *HTTP) Open(ctx context.Context) (broker.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.opts.OpenTimeout)
+	defer cancel()
+	c, err := h.newConn()
+	if err != nil {
+		return nil, refuse(err, "", h.opts)
+	}
+	if err := c.open(ctx); err != nil {
+		open := refuse(err, "", h.opts)
+		closing, stop := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+		defer stop()
+		// A session that was half opened may stay at the backend; the cause of
+		// the failure is what counts.
+		_ = c.Close(closing)
+		return nil, open
+	}
+	return c, nil
+}
+
+func (h *HTTP) newConn() (*httpConn, error) {
+	target, err := url.Parse(h.config.URL)
+	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
+		return nil, errors.New("the url is not an http or https address")
+	}
+	headers, host := map[string]string{}, ""
+	for name, value := range h.config.Headers {
+		if strings.EqualFold(name, "host") {
+			host = value
+			continue
+		}
+		headers[name] = value
+	}
+	lifeCtx, cancel := context.WithCancel(context.Background())
+	c := &httpConn{
+		opts: h.opts, noise: &h.noise, life: newLife(), target: target.String(),
+		headers: headers, host: host, ctx: lifeCtx, cancel: cancel,
+		base: newBase(h.opts.MaxInFlight), finished: make(chan struct{}),
+	}
+	c.client, err = transport.NewStreamableHTTP(c.target,
+		transport.WithHTTPBasicClient(&http.Client{Transport: tap{c}}),
+		transport.WithHTTPHeaders(headers),
+		transport.WithStreamableHTTPHost(host),
+		// Its log lines quote what a backend said; we report errors instead.
+		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		cancel()
+		return nil, errors.New("the url is not an http or https address")
+	}
+	return c, nil
+}
+
+// newBase builds the pool of one life. It speaks HTTP/1.1 only: there a
+// connection carries one request at a time, so that what was written on it
+// says whether that request was handed over.
+func newBase(inFlight int) *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dialWire,
+		TLSHandshakeTimeout:    10 * time.Second,
+		ExpectContinueTimeout:  time.Second,
+		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConns:           inFlight + 16,
+		MaxIdleConnsPerHost:    inFlight + 16,
+		MaxResponseHeaderBytes: 256 << 10,
+		WriteBufferSize:        16 << 10,
+		ReadBufferSize:         16 << 10,
+	}
+}
+
+func (c *httpConn) open(ctx context.Context) error {
+	in, err := introduce(ctx, c, c.opts.Version)
+	if err != nil {
+		return err
+	}
+	c.client.SetProtocolVersion(in.server.ProtocolVersion)
+	c.version = in.server.ProtocolVersion
+	if err := confirm(ctx, c); err != nil {
+		return err
+	}
+	inc := broker.Incarnation{
+		RuntimeID: in.runtimeID, Reported: in.runtimeID != "", Server: in.server,
+		Done: c.life.done, Cause: c.life.why,
+	}
+	if in.hasTools {
+		if inc.Tools, inc.Flags, err = listTools(ctx, c, c.opts); err != nil {
+			return err
+		}
+	}
+	if c.life.over() {
+		return fmt.Errorf("the backend ended during the handshake: %s", c.life.why())
+	}
+	// A session is a life that Berth can see; a stateless server has none.
+	if inc.RuntimeID == "" && c.client.GetSessionId() != "" {
+		inc.RuntimeID = mintUUID()
+	}
+	c.incarnation = inc
+	return nil
+}

@@ -1,0 +1,258 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"berth/broker"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+const (
+	// closeGrace limits what a life that failed to open may take to close.
+	closeGrace = 5 * time.Second
+	// helperGrace limits a reply, a cancel or a probe.
+	helperGrace = 10 * time.Second
+)
+
+// httpConn is one life of an upstream: a session, or as long as a stateless
+// server can be reached.
+type httpConn struct {
+	// Fixed at construction; version and incarnation once open has returned.
+	opts        Options
+	noise       *noise
+	life        *life
+	target      string
+	headers     map[string]string
+	host        string
+	client      *transport.StreamableHTTP
+	base        *http.Transport
+	ctx         context.Context // ends when the life is closed
+	cancel      context.CancelFunc
+	finished    chan struct{} // everything is torn down
+	version     string
+	incarnation broker.Incarnation
+
+	// Shared and safe.
+	lastID  atomic.Int64
+	probing atomic.Bool
+	lost    atomic.Bool // the session is unknown to the backend: no DELETE
+
+	mu       sync.Mutex
+	closing  context.Context // of the first Close
+	helpers  int
+	helpersW sync.WaitGroup
+}
+
+func (c *httpConn) Incarnation() broker.Incarnation { return c.incarnation }
+
+// Call implements broker.Conn.
+func (c *httpConn) Call(ctx context.Context, call *broker.Call, progress func(broker.Progress)) (broker.Answer, error) {
+	x := &exchange{id: c.lastID.Add(1)}
+	params := call.Params
+	if call.WantProgress && progress != nil {
+		var err error
+		if params, err = withProgressToken(params, strconv.AppendInt(nil, x.id, 10)); err != nil {
+			return broker.Answer{}, badParams()
+		}
+		x.progress = progress
+	}
+	return c.exchange(ctx, x, call.Method, params)
+}
+
+// exchange sends one request and waits for its answer. The request runs under
+// a context of its own: the end of ctx is a cancel, not a broken connection.
+func (c *httpConn) exchange(ctx context.Context, x *exchange, method string, params json.RawMessage) (broker.Answer, error) {
+	if ctx.Err() != nil {
+		return broker.Answer{}, ended(ctx)
+	}
+	if c.life.over() {
+		return broker.Answer{}, c.gone(false)
+	}
+	hop, cancel := context.WithCancel(context.WithValue(c.ctx, exchangeKey{}, x))
+	defer cancel()
+	x.stop = cancel
+	stop := context.AfterFunc(ctx, func() { c.interrupt(ctx, x) })
+	defer stop()
+
+	request := transport.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(x.id), Method: method}
+	if len(params) > 0 {
+		request.Params = params
+	}
+	_, err := c.client.SendRequest(hop, request)
+	abandoned := x.settle()
+	if x.answer != nil {
+		return c.conclude(x)
+	}
+	return broker.Answer{}, c.failure(ctx, x, err, abandoned)
+}
+
+func (c *httpConn) conclude(x *exchange) (broker.Answer, error) {
+	a, err := x.answer.answer(c.incarnation.RuntimeID)
+	if err != nil {
+		c.noise.broken.Add(1)
+		return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "the backend answered with an error that is no JSON-RPC error"}
+	}
+	return a, nil
+}
+
+// failure says why no answer came and how far the request got.
+func (c *httpConn) failure(ctx context.Context, x *exchange, err error, abandoned bool) *broker.Failure {
+	if x.failure != nil {
+		return x.failure
+	}
+	handed := !x.hand.withdraw()
+	switch {
+	case c.ctx.Err() != nil:
+		return c.gone(handed)
+	case ctx.Err() != nil && !handed:
+		return ended(ctx)
+	case abandoned:
+		return &broker.Failure{
+			Dispatched: true, Abandoned: true,
+			Cause: "the call was cancelled and the backend gave no answer within the grace",
+		}
+	case ctx.Err() != nil && x.cancelled():
+		return &broker.Failure{Dispatched: true, Cause: "the call was cancelled and the backend ended it without an answer"}
+	case refusedConnection(err):
+		c.life.end("the backend refuses connections")
+		return c.gone(handed)
+	}
+	return &broker.Failure{Dispatched: handed, Cause: c.opts.Redact(explain(err))}
+}
+
+// interrupt runs when the context of a call ends: what was not handed over is
+// withdrawn; else the backend is asked to cancel, and the grace begins.
+func (c *httpConn) interrupt(ctx context.Context, x *exchange) {
+	if x.hand.withdraw() {
+		x.stop()
+		return
+	}
+	if !x.beginGrace(c.opts.CancelGrace) {
+		return // it has its answer
+	}
+	why := reason(ctx)
+	c.help(func(helping context.Context) {
+		n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION}
+		n.Method = string(mcp.MethodNotificationCancelled)
+		n.Params.AdditionalFields = map[string]any{"requestId": x.id, "reason": why}
+		if c.client.SendNotification(context.WithValue(helping, exchangeKey{}, &exchange{}), n) != nil {
+			c.noise.lostReplies.Add(1)
+		}
+	})
+}
+
+// help runs a bounded helper of this life, or drops it when too many run.
+func (c *httpConn) help(f func(ctx context.Context)) bool {
+	c.mu.Lock()
+	if c.closing != nil || c.helpers >= 64+4*c.opts.MaxInFlight {
+		c.mu.Unlock()
+		c.noise.lostReplies.Add(1)
+		return false
+	}
+	c.helpers++
+	c.helpersW.Add(1)
+	c.mu.Unlock()
+	go func() {
+		defer c.helpersW.Done()
+		ctx, cancel := context.WithTimeout(c.ctx, helperGrace)
+		f(ctx)
+		cancel()
+		c.mu.Lock()
+		c.helpers--
+		c.mu.Unlock()
+	}()
+	return true
+}
+
+func (c *httpConn) gone(dispatched bool) *broker.Failure {
+	cause := c.life.why()
+	if cause == "" {
+		cause = "the connection to the backend was closed"
+	}
+	return &broker.Failure{Dispatched: dispatched, Gone: true, Cause: cause}
+}
+
+// request is the handshake's view of the connection: nothing of it is worth a
+// cancel, so the end of ctx ends the request itself.
+func (c *httpConn) request(ctx context.Context, method string, params json.RawMessage) (broker.Answer, error) {
+	x := &exchange{id: c.lastID.Add(1), plain: true}
+	hop, cancel := context.WithCancel(context.WithValue(ctx, exchangeKey{}, x))
+	defer cancel()
+	request := transport.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(x.id), Method: method}
+	if len(params) > 0 {
+		request.Params = params
+	}
+	_, err := c.client.SendRequest(hop, request)
+	if x.answer != nil {
+		return c.conclude(x)
+	}
+	if x.auth {
+		return broker.Answer{}, authError{x.failure}
+	}
+	if ctx.Err() != nil && x.failure == nil {
+		return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "the backend did not answer in time"}
+	}
+	return broker.Answer{}, c.failure(ctx, x, err, false)
+}
+
+func (c *httpConn) notify(ctx context.Context, method string, _ json.RawMessage) error {
+	x := &exchange{}
+	n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION}
+	n.Method = method
+	if err := c.client.SendNotification(context.WithValue(ctx, exchangeKey{}, x), n); err != nil {
+		if x.auth {
+			return authError{x.failure}
+		}
+		return c.failure(ctx, x, err, false)
+	}
+	return nil
+}
+
+// Close implements broker.Conn: it ends what runs and deletes the session.
+func (c *httpConn) Close(ctx context.Context) error {
+	c.mu.Lock()
+	first := c.closing == nil
+	if first {
+		c.closing = ctx
+	}
+	c.mu.Unlock()
+	if first {
+		c.life.end("the connection was closed by the broker")
+		go c.tearDown()
+	}
+	select {
+	case <-c.finished:
+		return nil
+	case <-ctx.Done():
+		select {
+		case <-c.finished: // both were ready
+			return nil
+		default:
+			return fmt.Errorf("the session is still being closed: %w", ctx.Err())
+		}
+	}
+}
+
+// tearDown is bounded: mcp-go gives the DELETE 5 s and the tap ends it with
+// the context of Close; helpers end with the life's context.
+func (c *httpConn) tearDown() {
+	defer close(c.finished)
+	c.cancel()
+	c.helpersW.Wait()
+	// The session's fate at the backend is not ours to report: it expires.
+	_ = c.client.Close()
+	c.base.CloseIdleConnections()
+}
+
+// refusedConnection reports that nothing listens where the backend was.
+func refusedConnection(err error) bool { return errors.Is(err, errConnectionRefused) }

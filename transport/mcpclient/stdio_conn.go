@@ -1,0 +1,291 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"berth/broker"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+const (
+	// stopGrace limits the stop of a child whose end nobody asked for.
+	stopGrace = 10 * time.Second
+	// drainGrace is how long an exited child's stdout is read on: what it
+	// wrote before it ended is an answer.
+	drainGrace = 500 * time.Millisecond
+	// exitGrace is how long an exit is waited for after a pipe ended, so that
+	// its reason can be told.
+	exitGrace = 500 * time.Millisecond
+	// progressKept is how many notifications wait for a slow reader.
+	progressKept = 64
+)
+
+// stdioConn is one life of a child.
+type stdioConn struct {
+	// Fixed at construction; incarnation once open has returned.
+	child       Child
+	opts        Options
+	noise       *noise
+	life        *life
+	incarnation broker.Incarnation
+
+	// Shared and safe.
+	lastID   atomic.Int64
+	calls    chan *outgoing  // to the writer
+	control  chan *outgoing  // to the writer, ahead of calls
+	broken   chan string     // a pipe ended, and which
+	closing  chan closeOrder // Close was called; capacity 1
+	finished chan struct{}   // the keeper has torn everything down
+	readDone chan struct{}   // the reader has seen the end of stdout
+
+	mu      sync.Mutex
+	pending map[int64]*pending
+	closed  error // what the stop said; written before finished is closed
+}
+
+type closeOrder struct{ ctx context.Context }
+
+// pending is a request that waits for its answer.
+type pending struct {
+	out      *outgoing
+	answer   chan verdict // capacity 1; the reader or the keeper sends once
+	progress chan broker.Progress
+}
+
+// verdict is how a request ended.
+type verdict struct {
+	message message
+	failure *broker.Failure
+}
+
+func newStdioConn(child Child, opts Options, n *noise) *stdioConn {
+	c := &stdioConn{
+		child: child, opts: opts, noise: n, life: newLife(),
+		calls:    make(chan *outgoing, 4*opts.MaxInFlight),
+		control:  make(chan *outgoing, 64+opts.MaxInFlight),
+		broken:   make(chan string, 2),
+		closing:  make(chan closeOrder, 1),
+		finished: make(chan struct{}),
+		readDone: make(chan struct{}),
+		pending:  map[int64]*pending{},
+	}
+	var pipes sync.WaitGroup
+	pipes.Go(c.write)
+	pipes.Go(c.read)
+	go c.keep(&pipes)
+	return c
+}
+
+func (c *stdioConn) Incarnation() broker.Incarnation { return c.incarnation }
+
+// Call implements broker.Conn.
+func (c *stdioConn) Call(ctx context.Context, call *broker.Call, progress func(broker.Progress)) (broker.Answer, error) {
+	id := c.lastID.Add(1)
+	params := call.Params
+	if call.WantProgress && progress != nil {
+		var err error
+		// The token is the id: both are ours and unique on this hop.
+		if params, err = withProgressToken(params, strconv.AppendInt(nil, id, 10)); err != nil {
+			return broker.Answer{}, badParams()
+		}
+	} else {
+		progress = nil
+	}
+	return c.exchange(ctx, id, call.Method, params, progress)
+}
+
+func badParams() *broker.Failure {
+	return &broker.Failure{
+		Cause:   "the params are not an object with an object as _meta",
+		Refusal: broker.Refuse(broker.CodeInvalidArguments, "The params must be a JSON object, and so must their _meta.", nil),
+	}
+}
+
+// exchange sends one request and waits for its answer.
+func (c *stdioConn) exchange(ctx context.Context, id int64, method string, params json.RawMessage, progress func(broker.Progress)) (broker.Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return broker.Answer{}, ended(ctx)
+	}
+	p := &pending{
+		out:    &outgoing{line: appendRequest(make([]byte, 0, len(params)+len(method)+64), id, method, params)},
+		answer: make(chan verdict, 1),
+	}
+	if progress != nil {
+		p.progress = make(chan broker.Progress, progressKept)
+	}
+	if !c.register(id, p) {
+		return broker.Answer{}, c.gone(false)
+	}
+	defer c.forget(id)
+	select {
+	case c.calls <- p.out:
+	case v := <-p.answer:
+		return c.conclude(v)
+	case <-ctx.Done():
+		return broker.Answer{}, ended(ctx)
+	}
+	for {
+		select {
+		case v := <-p.answer:
+			p.drain(progress)
+			return c.conclude(v)
+		case pr := <-p.progress:
+			progress(pr)
+		case <-ctx.Done():
+			if p.out.withdraw() {
+				return broker.Answer{}, ended(ctx)
+			}
+			return c.abandon(ctx, id, p, progress)
+		}
+	}
+}
+
+// abandon asks the backend to cancel and waits for the answer that may come
+// all the same.
+func (c *stdioConn) abandon(ctx context.Context, id int64, p *pending, progress func(broker.Progress)) (broker.Answer, error) {
+	line := appendRequest(nil, 0, string(mcp.MethodNotificationCancelled), cancelParams(id, reason(ctx)))
+	c.sendControl(line)
+	grace := time.NewTimer(c.opts.CancelGrace)
+	defer grace.Stop()
+	for {
+		select {
+		case v := <-p.answer:
+			p.drain(progress)
+			return c.conclude(v)
+		case pr := <-p.progress:
+			progress(pr)
+		case <-grace.C:
+			return broker.Answer{}, &broker.Failure{
+				Dispatched: true, Abandoned: true,
+				Cause: "the call was cancelled and the backend gave no answer within the grace",
+			}
+		}
+	}
+}
+
+// drain hands on what came before the answer.
+func (p *pending) drain(progress func(broker.Progress)) {
+	for {
+		select {
+		case pr := <-p.progress:
+			progress(pr)
+		default:
+			return
+		}
+	}
+}
+
+func (c *stdioConn) conclude(v verdict) (broker.Answer, error) {
+	if v.failure != nil {
+		return broker.Answer{}, v.failure
+	}
+	a, err := v.message.answer(c.incarnation.RuntimeID)
+	if err != nil {
+		c.noise.broken.Add(1)
+		return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "the backend answered with an error that is no JSON-RPC error"}
+	}
+	return a, nil
+}
+
+// register makes the request known to the reader. It reports false when the
+// life is over.
+func (c *stdioConn) register(id int64, p *pending) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending == nil {
+		return false
+	}
+	c.pending[id] = p
+	return true
+}
+
+func (c *stdioConn) forget(id int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pending, id)
+}
+
+// take gives the request that waits for id, once.
+func (c *stdioConn) take(id int64) *pending {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.pending[id]
+	delete(c.pending, id)
+	return p
+}
+
+func (c *stdioConn) gone(dispatched bool) *broker.Failure {
+	cause := c.life.why()
+	if cause == "" {
+		cause = "the child is gone"
+	}
+	return &broker.Failure{
+		Dispatched: dispatched, Gone: true,
+		Cause: cause, Stderr: c.opts.Redact(c.child.Life.StderrTail()),
+	}
+}
+
+// request and notify are the handshake's view of the connection.
+func (c *stdioConn) request(ctx context.Context, method string, params json.RawMessage) (broker.Answer, error) {
+	// The handshake has no use for an answer after its time: a short way out
+	// is better than the grace, as the child is stopped next.
+	id := c.lastID.Add(1)
+	p := &pending{out: &outgoing{line: appendRequest(nil, id, method, params)}, answer: make(chan verdict, 1)}
+	if !c.register(id, p) {
+		return broker.Answer{}, c.gone(false)
+	}
+	defer c.forget(id)
+	select {
+	case c.calls <- p.out:
+	case <-ctx.Done():
+		return broker.Answer{}, ended(ctx)
+	}
+	select {
+	case v := <-p.answer:
+		return c.conclude(v)
+	case <-ctx.Done():
+		return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "the backend did not answer in time"}
+	}
+}
+
+func (c *stdioConn) notify(_ context.Context, method string, params json.RawMessage) error {
+	if !c.sendControl(appendRequest(nil, 0, method, params)) {
+		return errors.New("the child does not read its input")
+	}
+	return nil
+}
+
+// sendControl queues a line ahead of calls; a full queue means that the child
+// has not read for long, and the line is dropped and counted.
+func (c *stdioConn) sendControl(line []byte) bool {
+	select {
+	case c.control <- &outgoing{line: line}:
+		return true
+	default:
+		c.noise.lostReplies.Add(1)
+		return false
+	}
+}
+
+// ended is the failure of a call whose context ended before it was sent.
+func ended(ctx context.Context) *broker.Failure {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &broker.Failure{Cause: "the time of the call was over before it was sent"}
+	}
+	return &broker.Failure{Cause: "the call was cancelled before it was sent"}
+}
+
+// reason is what a backend is told about a cancel.
+func reason(ctx context.Context) string {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "The time of the call is over."
+	}
+	return "The caller cancelled the call."
+}
