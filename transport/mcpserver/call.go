@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -45,7 +46,7 @@ func (s *Server) callTool(rq *request) {
 
 	plan, refusal := check(rq, profile, tc)
 	if refusal != nil && !mayAppear(profile, tc.name, refusal) {
-		rq.answer(s.refused(rq, profile, tc, plan, refusal))
+		rq.answer(refused(rq.msg.ID, profile, tc, refusal))
 		return
 	}
 	x := &exchange{rq: rq}
@@ -59,7 +60,7 @@ func (s *Server) callTool(rq *request) {
 				return refusalError(rq.msg.ID, refusal)
 			}
 			if plan, refusal = check(rq, profile, tc); refusal != nil {
-				return s.refused(rq, profile, tc, plan, refusal)
+				return refused(rq.msg.ID, profile, tc, refusal)
 			}
 		}
 		return s.do(ctx, rq, profile, tc, plan, x.progress)
@@ -122,12 +123,9 @@ func (s *Server) do(ctx context.Context, rq *request, profile *catalog.Profile, 
 	verb := plan.Verb
 	call := &broker.Call{
 		ID: s.callID(), Principal: rq.principal, Backend: verb.Backend, Verb: verb.Name, Effects: plan.Effects,
-		Lane: broker.LaneCalls, Seats: max(1, verb.Seats),
-		Method: "tools/call", Params: upstreamParams(tc, verb.Upstream),
+		Lane: plan.Lane, Seats: max(1, verb.Seats),
+		Method: "tools/call", Params: upstreamParams(tc, plan),
 		WantProgress: p != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID,
-	}
-	if verb.Control {
-		call.Lane = broker.LaneControl
 	}
 	req := actors.Request{Call: call, PromoteAfter: s.promoteAfter(rq, verb), Long: plan.Long,
 		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest}
@@ -159,11 +157,16 @@ func (s *Server) promoteAfter(rq *request, verb *catalog.Verb) time.Duration {
 	return max(0, patience(s.PromoteAfter, rq.session.client))
 }
 
-// upstreamParams is what the backend gets: its own name of the verb, and
-// `_meta` without what is addressed to this hop. The rest keeps its bytes.
-func upstreamParams(tc toolCall, upstream string) json.RawMessage {
-	if tc.name != upstream {
-		tc.params.Set("name", jsonrpc.Quote(upstream))
+// upstreamParams is what the backend gets: its own name of the verb, the
+// arguments that policy settled on (others than those that came only for the
+// broker's own verbs), and `_meta` without what is addressed to this hop. The
+// rest keeps its bytes.
+func upstreamParams(tc toolCall, plan policy.Plan) json.RawMessage {
+	if tc.name != plan.Verb.Upstream {
+		tc.params.Set("name", jsonrpc.Quote(plan.Verb.Upstream))
+	}
+	if plan.Arguments != nil && !bytes.Equal(plan.Arguments, tc.arguments) {
+		tc.params.Set("arguments", plan.Arguments)
 	}
 	if tc.meta != nil && tc.meta.DeleteFunc(hopKey) {
 		if tc.meta.Len() == 0 {
@@ -260,28 +263,16 @@ func jobHandle(job broker.Job, replayed, schemaShown bool) json.RawMessage {
 
 // refused renders what policy said no to. Only an unknown name is an error of
 // the request; everything else is an answer that a model should read.
-func (s *Server) refused(rq *request, profile *catalog.Profile, tc toolCall, plan policy.Plan, refusal *broker.Refusal) []byte {
+func refused(id []byte, profile *catalog.Profile, tc toolCall, refusal *broker.Refusal) []byte {
+	if mayAppear(profile, tc.name, refusal) {
+		// Nobody knows yet whether the verb exists.
+		return refusedCall(id, nil, pendingRefusal(profile.Pending()))
+	}
 	if refusal.Code == broker.CodeVerbUnknown {
-		if mayAppear(profile, tc.name, refusal) {
-			// Nobody knows yet whether the verb exists.
-			refusal = pendingRefusal(profile.Pending())
-			return refusedCall(rq.msg.ID, nil, refusal)
-		}
-		return unknownTool(rq.msg.ID, profile, tc.name, refusal)
+		return refusalError(id, refusal)
 	}
-	verb := plan.Verb
-	if verb == nil {
-		verb, _ = profile.Resolve(tc.name)
-	}
-	return refusedCall(rq.msg.ID, verb, refusal)
-}
-
-func unknownTool(id []byte, profile *catalog.Profile, name string, refusal *broker.Refusal) []byte {
-	message := "Tool not found: " + clip(name)
-	if near := profile.Suggest(name); len(near) > 0 {
-		message += "; did you mean " + strings.Join(near, ", ") + "?"
-	}
-	return jsonrpc.AppendError(nil, id, jsonrpc.CodeInvalidParams, message, refusal.JSON())
+	verb, _ := profile.Resolve(tc.name)
+	return refusedCall(id, verb, refusal)
 }
 
 // refusedCall is a refusal as a tool result with isError, in the form of the
