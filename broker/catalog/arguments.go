@@ -1,0 +1,70 @@
+package catalog
+
+import (
+	"encoding/json"
+	"sync"
+
+	"berth/broker"
+	"berth/broker/catalog/schema"
+)
+
+// checker is a compiled input schema.
+type checker = *schema.Schema
+
+// MaxCheckedArguments is the size, in bytes, above which the arguments of an
+// upstream verb are passed on unchecked: the backend checks them anyway, and a
+// check costs several times their size.
+const MaxCheckedArguments = 1 << 20
+
+// lazily compiles raw at first use, once.
+func lazily(raw json.RawMessage) func() (checker, error) {
+	return sync.OnceValues(func() (checker, error) { return schema.Compile(raw) })
+}
+
+// Unchecked says why the arguments of v are not checked against its schema; it
+// is empty when they are. It compiles the schema at first use.
+func (v *Verb) Unchecked() string {
+	if v.compile == nil {
+		return "the entry has no input schema"
+	}
+	if _, err := v.compile(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// NormaliseArguments gives the arguments as the verb is to receive them: those
+// of a native verb by the rules of contracts/native.md section 1.7, others unchanged.
+func (v *Verb) NormaliseArguments(args json.RawMessage) json.RawMessage {
+	if !v.Native || v.compile == nil {
+		return args
+	}
+	s, err := v.compile()
+	if err != nil {
+		return args
+	}
+	return s.Normalise(args)
+}
+
+// CheckArguments judges arguments by the verb's input schema; those of a
+// native verb are normalised first. Absent arguments are an empty object. It
+// is nil when they fit, or when the schema cannot be used. The refusal names
+// at most five places, each with its rule and what was wanted, never a value.
+func (v *Verb) CheckArguments(args json.RawMessage) *broker.Refusal {
+	if v.compile == nil || (!v.Native && len(args) > MaxCheckedArguments) {
+		return nil
+	}
+	s, err := v.compile()
+	if err != nil {
+		return nil
+	}
+	if v.Native {
+		return s.NativeRefusal(s.Normalise(args))
+	}
+	violations, err := s.Check(args)
+	if err != nil || len(violations) == 0 {
+		return nil // what cannot be judged here is the backend's to judge
+	}
+	return broker.Refuse(broker.CodeInvalidArguments, "The arguments do not fit the input schema of "+v.Name+"; nothing was sent.",
+		map[string]any{"verb": v.Name, "errors": violations})
+}

@@ -1,0 +1,304 @@
+package catalog
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/broker"
+)
+
+// Snapshot is the catalog at one moment.
+type Snapshot struct {
+	generation uint64
+	verbs      []*Verb // of the merged profile, by name
+	every      []*Verb // those that only an exact profile has, too
+	profiles   map[string]*Profile
+}
+
+// Generation is the number that Build was given.
+func (s *Snapshot) Generation() uint64 { return s.generation }
+
+// Verbs lists the verbs of the merged profile by name. The slice is shared.
+func (s *Snapshot) Verbs() []*Verb { return s.verbs }
+
+// Profile finds a profile: "" is the merged one, a backend's name its exact one.
+func (s *Snapshot) Profile(name string) (*Profile, bool) {
+	p, ok := s.profiles[name]
+	return p, ok
+}
+
+// Profiles lists the names of the exact profiles in byte order.
+func (s *Snapshot) Profiles() []string {
+	names := slices.Sorted(maps.Keys(s.profiles))
+	return slices.DeleteFunc(names, func(n string) bool { return n == "" })
+}
+
+// Notes lists the upstream verbs that are served unchecked because their
+// schema cannot be used. It compiles every schema that was not needed yet.
+func (s *Snapshot) Notes() []Quarantined {
+	var notes []Quarantined
+	for _, v := range s.every {
+		if why := v.Unchecked(); why != "" {
+			notes = append(notes, Quarantined{Backend: v.Backend, Verb: v.Upstream, Code: CodeSchemaInvalid,
+				Reason: "The arguments of this verb are not checked: " + why + ".", Extent: Noted})
+		}
+	}
+	return notes
+}
+
+// Build makes a snapshot of the sources, in whatever order they come, and
+// lists what is not served. It never fails: a fault of the broker's own verbs
+// is listed as Fatal, and its verb left out.
+func Build(generation uint64, sources []Source) (*Snapshot, []Quarantined) {
+	b := &builder{byName: map[string]*Verb{}, aliases: map[string]*Verb{}, own: map[string][]*Verb{}}
+	sources = b.accept(sources)
+	for i := range sources {
+		b.read(&sources[i])
+	}
+	b.name()
+	b.alias(sources)
+	s := &Snapshot{generation: generation, profiles: map[string]*Profile{}, every: b.verbs}
+	for _, v := range b.verbs {
+		if b.byName[v.Name] == v {
+			s.verbs = append(s.verbs, v)
+		}
+	}
+	slices.SortFunc(s.verbs, func(x, y *Verb) int { return strings.Compare(x.Name, y.Name) })
+	for _, v := range b.verbs {
+		slices.Sort(v.Aliases)
+	}
+	s.profiles[""] = b.merged(s.verbs, sources)
+	for i := range sources {
+		if !sources[i].Native {
+			s.profiles[sources[i].Backend] = b.exact(&sources[i])
+		}
+	}
+	slices.SortStableFunc(b.faults, func(x, y Quarantined) int {
+		return cmp.Or(strings.Compare(x.Backend, y.Backend), strings.Compare(x.Verb, y.Verb), strings.Compare(x.Code, y.Code))
+	})
+	return s, b.faults
+}
+
+// builder collects what Build finds.
+type builder struct {
+	verbs   []*Verb // after name: in the order of precedence for names
+	byName  map[string]*Verb
+	aliases map[string]*Verb
+	own     map[string][]*Verb // by backend: its verbs, also those outside the merged profile
+	beside  []*Verb
+	faults  []Quarantined
+}
+
+func (b *builder) fault(q Quarantined) { b.faults = append(b.faults, q) }
+
+// accept orders the sources, native ones first, and leaves out those whose
+// backend name cannot be used.
+func (b *builder) accept(sources []Source) []Source {
+	sources = slices.Clone(sources)
+	slices.SortStableFunc(sources, func(x, y Source) int {
+		if x.Native != y.Native {
+			if x.Native {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(x.Backend, y.Backend)
+	})
+	taken := map[string]bool{}
+	return slices.DeleteFunc(sources, func(s Source) bool {
+		reason := ""
+		switch {
+		case s.Backend == "":
+			reason = "A backend needs a name."
+		case taken[s.Backend]:
+			reason = "Two backends have this name."
+		case !s.Native && s.Backend == NativeName:
+			reason = "This name is kept for the broker itself."
+		case !s.Native && strings.Contains(s.Backend, "__"):
+			reason = "A backend's name cannot hold two underscores in a row: they part it from its verbs."
+		}
+		taken[s.Backend] = true
+		if reason != "" {
+			b.fault(Quarantined{Backend: s.Backend, Code: CodeBackendName, Reason: reason, Extent: OutOfAll, Fatal: true})
+		}
+		return reason != ""
+	})
+}
+
+// read makes the records of one source.
+func (b *builder) read(s *Source) {
+	if !s.Listed && !s.Native {
+		return
+	}
+	for _, glob := range s.Rules.globs() {
+		if badGlob(glob) {
+			b.fault(Quarantined{Backend: s.Backend, Verb: glob, Code: CodeGlobInvalid, Reason: "This pattern is malformed and selects nothing.", Extent: Noted, Fatal: s.Native})
+		}
+	}
+	tools := slices.Clone(s.Tools)
+	slices.SortStableFunc(tools, func(x, y broker.Tool) int {
+		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(string(x.Raw), string(y.Raw)))
+	})
+	for i, t := range tools {
+		if i > 0 && t.Name == tools[i-1].Name {
+			b.fault(Quarantined{Backend: s.Backend, Verb: t.Name, Code: CodeDuplicate, Reason: "The backend lists this name twice; the first in byte order is served.", Extent: OutOfAll, Fatal: s.Native})
+			continue
+		}
+		b.record(s, t)
+	}
+}
+
+// record makes one verb.
+func (b *builder) record(s *Source, t broker.Tool) {
+	bad := func(code, reason string) {
+		b.fault(Quarantined{Backend: s.Backend, Verb: t.Name, Code: code, Reason: reason, Extent: OutOfAll, Fatal: s.Native})
+	}
+	if t.Name == "" || (s.Native && (fold(t.Name) != t.Name || len(t.Name) > maxName)) {
+		bad(CodeNameInvalid, "The name is empty, or no valid name of a native verb.")
+		return
+	}
+	e, err := readEntry(t)
+	if err != nil {
+		bad(CodeSchemaInvalid, "The entry cannot be read: "+err.Error()+".")
+		return
+	}
+	v := &Verb{Name: t.Name, Upstream: t.Name, Backend: s.Backend, Native: s.Native, Seats: 1,
+		HasOutputSchema: e.output, InputSchema: e.input, Own: t.Raw}
+	if s.Native {
+		effects, declared := s.Effects[t.Name]
+		if !declared {
+			bad(CodeNoEffects, "A native verb must declare its effects.")
+			return
+		}
+		v.Effects, v.EffectsSource = effects, FromNative
+		v.Control = slices.Contains(s.Control, t.Name)
+	} else {
+		v.Name = outward(s.Backend + "__" + t.Name)
+		v.Effects, v.EffectsSource = effectsOf(t.Name, s.Rules, e.hints)
+	}
+	if e.input != nil {
+		v.compile = lazily(e.input)
+	}
+	if s.Native {
+		if why := v.Unchecked(); why != "" {
+			bad(CodeSchemaInvalid, "The input schema cannot be used: "+why+".")
+			return
+		}
+		if slices.Contains(s.Beside, t.Name) {
+			b.beside = append(b.beside, v)
+		}
+	}
+	s.Rules.apply(v)
+	v.Listed = e.render(v.Name, listedAnnotations(e.hints, v.Effects, v.EffectsSource, s.Native || s.Rules.TrustAnnotations))
+	b.verbs = append(b.verbs, v)
+	b.own[s.Backend] = append(b.own[s.Backend], v)
+}
+
+// apply sets what a backend's configuration says about a verb.
+func (r Rules) apply(v *Verb) {
+	v.Long = slices.ContainsFunc(r.Long, func(glob string) bool { return matches(glob, v.Upstream) })
+	if seats, ok := pick(r.Seats, v.Upstream); ok && seats > 1 {
+		v.Seats = seats
+	}
+	if d, ok := pick(r.PromoteAfter, v.Upstream); ok {
+		v.PromoteAfter = &d
+	}
+	if d, ok := pick(r.CallTimeout, v.Upstream); ok {
+		v.CallTimeout = &d
+	}
+}
+
+// globs lists every pattern, in byte order, each once.
+func (r Rules) globs() []string {
+	out := slices.Clone(r.Long)
+	for _, e := range r.Effects {
+		out = append(out, e.Verb)
+	}
+	out = slices.AppendSeq(out, maps.Keys(r.PromoteAfter))
+	out = slices.AppendSeq(out, maps.Keys(r.CallTimeout))
+	out = slices.AppendSeq(out, maps.Keys(r.Seats))
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// name gives each outward name to one verb: native verbs first, then those
+// whose name needed no change, then by backend and upstream name. The order
+// does not depend on who arrived first.
+func (b *builder) name() {
+	slices.SortStableFunc(b.verbs, func(x, y *Verb) int {
+		return cmp.Or(rank(x)-rank(y), strings.Compare(x.Backend, y.Backend), strings.Compare(x.Upstream, y.Upstream))
+	})
+	for _, v := range b.verbs {
+		switch {
+		case b.byName[v.Name] != nil:
+			taken := b.byName[v.Name]
+			b.fault(Quarantined{Backend: v.Backend, Verb: v.Upstream, Code: CodeDuplicate, Fatal: v.Native, Extent: OutOfMerged,
+				Reason: "Its name " + v.Name + " is taken by " + taken.Upstream + " of " + taken.Backend + "."})
+		case v.InputSchema == nil:
+			// One such entry makes strict clients refuse the whole list.
+			b.fault(Quarantined{Backend: v.Backend, Verb: v.Upstream, Code: CodeSchemaInvalid, Extent: OutOfMerged,
+				Reason: "Its inputSchema is not an object, so a list of several backends cannot hold it."})
+		default:
+			b.byName[v.Name] = v
+		}
+	}
+}
+
+func rank(v *Verb) int {
+	switch {
+	case v.Native:
+		return 0
+	case v.Name == v.Backend+"__"+v.Upstream:
+		return 1
+	}
+	return 2
+}
+
+// alias adds the other names: declared ones of native verbs, berth__NAME for
+// each native verb, and the full name of an upstream verb that was changed.
+func (b *builder) alias(sources []Source) {
+	for i := range sources {
+		s := &sources[i]
+		if !s.Native {
+			continue
+		}
+		for _, alias := range slices.Sorted(maps.Keys(s.Aliases)) {
+			target := b.byName[s.Aliases[alias]]
+			if target == nil || target.Backend != s.Backend {
+				b.fault(Quarantined{Backend: s.Backend, Verb: alias, Code: CodeAliasOfNothing, Reason: "It points to no verb of this family.", Extent: OutOfAll, Fatal: true})
+				continue
+			}
+			b.addAlias(alias, target)
+		}
+	}
+	for _, v := range b.verbs {
+		if b.byName[v.Name] != v {
+			continue
+		}
+		if v.Native {
+			b.addAlias(NativeName+"__"+v.Name, v)
+			continue
+		}
+		full := v.Backend + "__" + v.Upstream
+		b.addAlias(full, v)
+		b.addAlias(fold(full), v)
+	}
+}
+
+func (b *builder) addAlias(alias string, v *Verb) {
+	if alias == v.Name || b.aliases[alias] == v {
+		return
+	}
+	if b.byName[alias] != nil || b.aliases[alias] != nil {
+		code := CodeAliasShadows
+		if b.aliases[alias] != nil {
+			code = CodeDuplicate
+		}
+		b.fault(Quarantined{Backend: v.Backend, Verb: alias, Code: code, Reason: "This alias is taken; it is dropped.", Extent: Noted, Fatal: v.Native})
+		return
+	}
+	b.aliases[alias] = v
+	v.Aliases = append(v.Aliases, alias)
+}

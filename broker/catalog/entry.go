@@ -1,0 +1,94 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
+	"berth/broker"
+	"berth/broker/shape"
+)
+
+// entry is a backend's tools/list entry, taken apart.
+type entry struct {
+	members []shape.Member // compact
+	hints   hints
+	input   json.RawMessage // nil when it is no object
+	output  bool
+}
+
+var errEntryName = errors.New("the entry's name is not the name that it came under")
+
+// readEntry takes a tool's entry apart. Of a member that is repeated the last
+// counts, as it does for most readers.
+func readEntry(tool broker.Tool) (entry, error) {
+	compact, err := shape.Compact(tool.Raw)
+	if err != nil {
+		return entry{}, err
+	}
+	all, err := shape.Members(compact)
+	if err != nil {
+		return entry{}, err
+	}
+	var e entry
+	at := map[string]int{}
+	for _, m := range all {
+		if i, seen := at[m.Name]; seen {
+			e.members[i].Value = m.Value
+			continue
+		}
+		at[m.Name] = len(e.members)
+		e.members = append(e.members, m)
+	}
+	name, named := "", false
+	for _, m := range e.members {
+		switch m.Name {
+		case "name":
+			name, named = shape.Text(m.Value)
+		case "inputSchema":
+			if bytes.HasPrefix(m.Value, []byte("{")) {
+				e.input = m.Value
+			}
+		case "outputSchema":
+			e.output = true
+		case "annotations":
+			e.hints = readHints(m.Value)
+		}
+	}
+	if !named || name != tool.Name {
+		return entry{}, errEntryName
+	}
+	return e, nil
+}
+
+// render gives the entry under another name: outputSchema left out,
+// annotations put in their place or at the end, the rest as it came.
+func (e entry) render(name string, annotations json.RawMessage) json.RawMessage {
+	var out bytes.Buffer
+	sep := byte('{')
+	put := func(raw []byte, value []byte) {
+		out.WriteByte(sep)
+		sep = ','
+		out.Write(raw)
+		out.WriteByte(':')
+		out.Write(value)
+	}
+	annotated := false
+	for _, m := range e.members {
+		switch m.Name {
+		case "name":
+			put(m.Raw, []byte(`"`+name+`"`)) // an outward name needs no escape
+		case "outputSchema":
+		case "annotations":
+			annotated = true
+			put(m.Raw, annotations)
+		default:
+			put(m.Raw, m.Value)
+		}
+	}
+	if !annotated {
+		put([]byte(`"annotations"`), annotations)
+	}
+	out.WriteByte('}')
+	return out.Bytes()
+}

@@ -1,0 +1,209 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"berth/broker"
+	"berth/broker/shape"
+)
+
+// PageSize is how many entries a page of a list holds at most.
+const PageSize = 500
+
+// Profile is what one endpoint lists and resolves.
+type Profile struct {
+	name    string
+	exact   bool
+	items   []item // by outward name
+	byName  map[string]*Verb
+	aliases map[string]*Verb // merged only
+	pending []string
+	server  *broker.ServerInfo
+
+	pages func() []json.RawMessage
+	words func() []candidate
+}
+
+// item is one line of a list.
+type item struct {
+	name string
+	verb *Verb
+	raw  json.RawMessage // compact
+}
+
+// Name is the profile's name; the merged one has none.
+func (p *Profile) Name() string { return p.name }
+
+// Exact reports whether the profile holds one backend's surface and nothing
+// else. Arguments are not checked there: it is transparent.
+func (p *Profile) Exact() bool { return p.exact }
+
+// Len is the number of verbs in the list.
+func (p *Profile) Len() int { return len(p.items) }
+
+// Pending lists the backends of this profile of which nothing is known yet.
+func (p *Profile) Pending() []string { return slices.Clone(p.pending) }
+
+// Server is what the backend of an exact profile said of itself; it is not
+// known for the merged profile, nor before the backend has listed.
+func (p *Profile) Server() (broker.ServerInfo, bool) {
+	if p.server == nil {
+		return broker.ServerInfo{}, false
+	}
+	return *p.server, true
+}
+
+// Resolve finds the verb of a name. In an exact profile that is the listed
+// name and nothing else. In the merged one it is the listed name or an alias,
+// as given or after one harness prefix; the name as given counts first, so
+// that every listed name reaches its own verb whatever it begins with. Another
+// case never resolves.
+func (p *Profile) Resolve(name string) (*Verb, bool) {
+	if v, ok := p.lookup(name); ok || p.exact {
+		return v, ok
+	}
+	if bare, cut := unprefixed(name); cut {
+		return p.lookup(bare)
+	}
+	return nil, false
+}
+
+func (p *Profile) lookup(name string) (*Verb, bool) {
+	if v, ok := p.byName[name]; ok {
+		return v, true
+	}
+	v, ok := p.aliases[name]
+	return v, ok
+}
+
+// Page gives one page of the list, {"tools":[...],"nextCursor":"500"}, the same
+// bytes at every call. A cursor is a decimal offset; empty is the beginning.
+func (p *Profile) Page(cursor string) (json.RawMessage, *broker.Refusal) {
+	offset := 0
+	if cursor != "" {
+		n, ok := decimal(cursor)
+		if !ok || n > len(p.items) {
+			return nil, broker.Refuse(broker.CodeInvalidArguments, "The cursor is not one that this list gave.",
+				map[string]any{"errors": []map[string]string{{"pointer": "/cursor", "rule": "cursor", "wanted": "the nextCursor of an earlier page, or none"}}})
+		}
+		offset = n
+	}
+	if offset%PageSize == 0 && offset/PageSize < len(p.pages()) {
+		return p.pages()[offset/PageSize], nil
+	}
+	return p.render(offset), nil
+}
+
+// decimal reads a short unsigned decimal number.
+func decimal(s string) (int, bool) {
+	if len(s) > 9 || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil
+}
+
+func (p *Profile) render(offset int) json.RawMessage {
+	end := min(offset+PageSize, len(p.items))
+	var out bytes.Buffer
+	out.WriteString(`{"tools":[`)
+	for i, it := range p.items[offset:end] {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.Write(it.raw)
+	}
+	out.WriteByte(']')
+	if end < len(p.items) {
+		out.WriteString(`,"nextCursor":"` + strconv.Itoa(end) + `"`)
+	}
+	out.WriteByte('}')
+	return out.Bytes()
+}
+
+// finish sorts the items and sets up what is made at first use.
+func (p *Profile) finish() *Profile {
+	slices.SortFunc(p.items, func(x, y item) int { return strings.Compare(x.name, y.name) })
+	p.byName = make(map[string]*Verb, len(p.items))
+	for _, it := range p.items {
+		p.byName[it.name] = it.verb
+	}
+	p.pages = sync.OnceValue(func() []json.RawMessage {
+		pages := []json.RawMessage{p.render(0)}
+		for offset := PageSize; offset < len(p.items); offset += PageSize {
+			pages = append(pages, p.render(offset))
+		}
+		return pages
+	})
+	p.words = sync.OnceValue(p.candidates)
+	return p
+}
+
+// merged makes the profile of all backends.
+func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
+	p := &Profile{aliases: b.aliases}
+	for _, v := range verbs {
+		p.items = append(p.items, item{v.Name, v, v.Listed})
+	}
+	for i := range sources {
+		if !sources[i].Listed && !sources[i].Native {
+			p.pending = append(p.pending, sources[i].Backend)
+		}
+	}
+	return p.finish()
+}
+
+// exact makes the profile of one backend: its own entries, and beside them the
+// native verbs that every backend's profile has. Where the backend has a verb
+// of that name, it keeps it, and the native one is berth__NAME.
+func (b *builder) exact(s *Source) *Profile {
+	p := &Profile{name: s.Backend, exact: true}
+	if s.Listed {
+		server := s.Server
+		p.server = &server
+	} else {
+		p.pending = []string{s.Backend}
+	}
+	taken := map[string]bool{}
+	for _, v := range b.own[s.Backend] {
+		raw, err := shape.Compact(v.Own)
+		if err != nil {
+			continue // cannot happen: the entry was read
+		}
+		taken[v.Upstream] = true
+		p.items = append(p.items, item{v.Upstream, v, raw})
+	}
+	for _, v := range b.beside {
+		it := item{v.Name, v, v.Listed}
+		if taken[it.name] {
+			it.name = NativeName + "__" + v.Name
+			it.raw = renamed(v.Listed, it.name)
+		}
+		if taken[it.name] || it.raw == nil {
+			b.fault(Quarantined{Backend: s.Backend, Verb: it.name, Code: CodeDuplicate, Extent: Noted,
+				Reason: "The backend's own profile has no room for the native verb " + v.Name + ": both of its names are taken."})
+			continue
+		}
+		p.items = append(p.items, it)
+	}
+	return p.finish()
+}
+
+// renamed gives a rendered entry another name; nil when it cannot be read.
+func renamed(listed json.RawMessage, name string) json.RawMessage {
+	members, err := shape.Members(listed)
+	if err != nil {
+		return nil
+	}
+	for _, m := range members {
+		if m.Name == "name" {
+			return slices.Concat(listed[:m.Start], []byte(`"`+name+`"`), listed[m.Start+len(m.Value):])
+		}
+	}
+	return nil
+}

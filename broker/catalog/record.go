@@ -1,0 +1,114 @@
+package catalog
+
+import (
+	"encoding/json"
+	"time"
+
+	"berth/broker"
+)
+
+// EffectRule is an operator's word on what the verbs that match a glob
+// (path.Match over upstream names) do. The first match counts.
+type EffectRule struct {
+	Verb string
+	Is   broker.Effects
+}
+
+// Rules is the configuration of one backend that the catalog needs. Globs are
+// path.Match patterns over upstream names; where several match, an exact name
+// counts before a pattern, a longer pattern before a shorter one.
+type Rules struct {
+	TrustAnnotations bool
+	Effects          []EffectRule
+	Long             []string                 // verbs that are accepted as a job at once
+	PromoteAfter     map[string]time.Duration // absent: the backend's own; negative: never
+	CallTimeout      map[string]time.Duration
+	Seats            map[string]int
+}
+
+// Source is what is known of one backend.
+type Source struct {
+	Backend string
+	Native  bool
+	Listed  bool // false: nothing is known yet
+	Server  broker.ServerInfo
+	Tools   []broker.Tool
+	Rules   Rules
+
+	// The rest is for native families only.
+	Aliases map[string]string         // alias -> verb
+	Effects map[string]broker.Effects // of every verb
+	Control []string                  // verbs of the control lane: never queued, no seat
+	Beside  []string                  // verbs that stand in every backend's exact profile too
+}
+
+// The sources of a verb's effects (contracts/catalog.md section 4).
+const (
+	FromOperator   = "operator"
+	FromAnnotation = "annotation"
+	FromNative     = "native"
+	FromUnknown    = "unknown"
+)
+
+// Verb is one record of the catalog.
+type Verb struct {
+	Name     string // canonical: native bare, upstream backend__verb
+	Upstream string // what the backend calls it, byte for byte
+	Backend  string
+	Native   bool
+	Aliases  []string // sorted; callable, never listed
+
+	Effects       broker.Effects
+	EffectsSource string
+
+	Long         bool
+	Control      bool
+	Seats        int // at least 1
+	PromoteAfter *time.Duration
+	CallTimeout  *time.Duration
+
+	HasOutputSchema bool
+	InputSchema     json.RawMessage // as it came; nil when the entry has no object there
+	Own             json.RawMessage // the backend's entry, byte for byte
+	Listed          json.RawMessage // the entry of the merged list
+
+	compile func() (checker, error)
+}
+
+// Extent says how far a quarantine reaches.
+type Extent string
+
+// The extents.
+const (
+	// Noted: the verb is served all the same.
+	Noted Extent = "noted"
+	// OutOfMerged: the verb is only in its backend's exact profile.
+	OutOfMerged Extent = "merged"
+	// OutOfAll: the verb is in no list and not callable.
+	OutOfAll Extent = "all"
+)
+
+// The registration refusals (contracts/catalog.md section 1).
+const (
+	CodeNameInvalid    = "verb_name_invalid"
+	CodeDuplicate      = "verb_duplicate"
+	CodeAliasShadows   = "alias_shadows_verb"
+	CodeAliasOfNothing = "alias_of_nothing"
+	CodeNoEffects      = "verb_without_effects"
+	CodeSchemaInvalid  = "verb_schema_invalid"
+	CodeBackendName    = "backend_name_invalid"
+	CodeGlobInvalid    = "glob_invalid"
+)
+
+// Quarantined is something of a source that is not served, or served with a
+// reservation.
+type Quarantined struct {
+	Backend string
+	Verb    string // upstream name, or the alias or glob concerned; empty for the whole backend
+	Code    string
+	Reason  string // one sentence
+	Extent  Extent
+	// Fatal is true for the broker's own verbs and for names that configuration
+	// must not use: the process must not start, a swap must not happen.
+	Fatal bool
+}

@@ -1,0 +1,171 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// location names the one document of a compiler. It is no file and no host.
+const location = "berth:///arguments.json"
+
+// maxExponent is the largest exponent of a number that is checked: the
+// validator computes exactly, so 1e999999 would cost megabytes.
+const maxExponent = 400
+
+// Schema is one compiled input schema.
+type Schema struct {
+	compiled   *jsonschema.Schema
+	properties map[string]property
+	required   []string
+}
+
+// property is what the argument rules of native verbs need of a property.
+type property struct {
+	types             []string
+	emptyStringClears bool
+}
+
+// ErrNotObject is a schema that is no JSON object.
+var ErrNotObject = errors.New("the schema is not a JSON object")
+
+// Compile compiles raw. The error says in one sentence why it cannot be used.
+func Compile(raw json.RawMessage) (s *Schema, err error) {
+	// The compiler is fed by backends; should one of them find a panic in it,
+	// that schema is unusable and nothing else.
+	defer func() {
+		if p := recover(); p != nil {
+			s, err = nil, fmt.Errorf("compile schema: %v", p)
+		}
+	}()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("decode schema: %w", err)
+	}
+	root, ok := doc.(map[string]any)
+	if !ok {
+		return nil, ErrNotObject
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(offline{})
+	c.UseRegexpEngine(lenientRegexp)
+	for _, name := range formatNames {
+		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
+	}
+	if err := c.AddResource(location, doc); err != nil {
+		return nil, fmt.Errorf("compile schema: %w", err)
+	}
+	compiled, err := c.Compile(location)
+	if err != nil {
+		return nil, fmt.Errorf("compile schema: %w", err)
+	}
+	s = &Schema{compiled: compiled, properties: map[string]property{}}
+	s.describe(root)
+	return s, nil
+}
+
+// describe reads what the argument rules need from the top of the schema.
+func (s *Schema) describe(root map[string]any) {
+	props, _ := root["properties"].(map[string]any)
+	for name, v := range props {
+		def, _ := v.(map[string]any)
+		var p property
+		switch t := def["type"].(type) {
+		case string:
+			p.types = []string{t}
+		case []any:
+			for _, e := range t {
+				if name, ok := e.(string); ok {
+					p.types = append(p.types, name)
+				}
+			}
+		}
+		p.emptyStringClears, _ = def["emptyStringClears"].(bool)
+		s.properties[name] = p
+	}
+	list, _ := root["required"].([]any)
+	for _, e := range list {
+		if name, ok := e.(string); ok {
+			s.required = append(s.required, name)
+		}
+	}
+}
+
+// offline refuses every document but the schema itself.
+type offline struct{}
+
+func (offline) Load(string) (any, error) {
+	return nil, errors.New("a reference to another document is not followed")
+}
+
+// formatNames are the formats that the validator knows. "format" is an
+// annotation here: older dialects leave it open whether it is asserted, and a
+// backend that takes a value must not be guarded by our idea of an e-mail address.
+var formatNames = []string{
+	"json-pointer", "relative-json-pointer", "uuid", "duration", "period", "ipv4", "ipv6", "hostname",
+	"email", "date", "time", "date-time", "uri", "iri", "uri-reference", "iri-reference", "uri-template", "semver",
+}
+
+// anything stands for a pattern that our engine (RE2) does not know, such as
+// one with a look-ahead: it is left to the backend, and the rest of the schema counts.
+type anything string
+
+func (anything) MatchString(string) bool { return true }
+func (a anything) String() string        { return string(a) }
+
+func lenientRegexp(pattern string) (jsonschema.Regexp, error) {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return anything(pattern), nil
+	}
+	return re, nil
+}
+
+// ErrUncheckable is a value that is not checked, because an exact check would
+// cost more than a call may cost.
+var ErrUncheckable = errors.New("a number is too large to be checked")
+
+// decode reads arguments; absent and null are the empty object.
+func decode(args json.RawMessage) (any, error) {
+	if trimmed := bytes.TrimSpace(args); len(trimmed) == 0 || string(trimmed) == "null" {
+		return map[string]any{}, nil
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
+	if err != nil {
+		return nil, fmt.Errorf("decode arguments: %w", err)
+	}
+	if !checkable(v) {
+		return nil, ErrUncheckable
+	}
+	return v, nil
+}
+
+func checkable(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, e := range v {
+			if !checkable(e) {
+				return false
+			}
+		}
+	case []any:
+		for _, e := range v {
+			if !checkable(e) {
+				return false
+			}
+		}
+	case json.Number:
+		if i := strings.IndexAny(string(v), "eE"); i >= 0 {
+			n, err := strconv.Atoi(string(v[i+1:]))
+			return err == nil && n <= maxExponent && n >= -maxExponent
+		}
+	}
+	return true
+}

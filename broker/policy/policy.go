@@ -1,0 +1,279 @@
+package policy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"berth/broker"
+	"berth/broker/catalog"
+	"berth/broker/shape"
+)
+
+// The keys of `_meta` that are addressed to the broker.
+const (
+	MetaIdempotencyKey    = "berth/idempotencyKey"
+	MetaExpectedRuntimeID = "berth/expectedRuntimeId"
+)
+
+// argumentKey is the argument of long native verbs that carries an idempotency key.
+const argumentKey = "idempotencyKey"
+
+// maxKey is the longest idempotency key, in characters (contracts/native.md section 1.10).
+const maxKey = 128
+
+// Input is a call as its caller made it.
+type Input struct {
+	Profile   *catalog.Profile
+	Principal broker.Principal
+	Name      string          // as the caller wrote it
+	Arguments json.RawMessage // absent, null or an object; else refused
+	Meta      json.RawMessage // absent, null or an object; else refused
+}
+
+// Plan is what policy found out about a call that may go on.
+type Plan struct {
+	Verb    *catalog.Verb
+	Effects broker.Effects // of this call
+	Lane    broker.Lane
+	Long    bool // accepted as a job at once
+
+	// Arguments are what the verb is to receive: those of a native verb
+	// normalised (contracts/native.md section 1.7), others as they came, nil
+	// when none came.
+	Arguments json.RawMessage
+
+	ExpectedRuntimeID string
+	IdempotencyKey    string
+	// Digest is of verb and arguments. It is set when there is a key: nothing
+	// else asks for it, and it costs a pass over the arguments.
+	Digest string
+}
+
+// step is one check. It reads the input and what earlier steps found, and adds
+// what it finds to the plan.
+type step struct {
+	name string
+	run  func(*Input, *Plan) *broker.Refusal
+}
+
+// steps is the order of DESIGN section 4, step 2. Steps that belong between
+// these and that nothing needs yet: read-only where effects need no arguments
+// (after visible), read-only by the effects of the arguments and proof marks
+// (after effects), hold and limits of the principal (last). Replay of a key is
+// the journal's, in the transaction that would accept the job.
+var steps = []step{
+	{"resolve", resolve},
+	{"visible", visible},
+	{"object", object},
+	{"arguments", arguments},
+	{"effects", effects},
+	{"expectation", expectation},
+	{"idempotency", idempotency},
+}
+
+// Check passes a call through every step, in order. The first refusal is the answer.
+func Check(in Input) (Plan, *broker.Refusal) {
+	var plan Plan
+	for _, s := range steps {
+		if refusal := s.run(&in, &plan); refusal != nil {
+			return Plan{}, refusal
+		}
+	}
+	return plan, nil
+}
+
+// resolve finds the verb by the name as it was given, once.
+func resolve(in *Input, plan *Plan) *broker.Refusal {
+	v, ok := in.Profile.Resolve(in.Name)
+	if !ok {
+		return unknown(in.Name, in.Profile.Suggest(in.Name))
+	}
+	plan.Verb = v
+	return nil
+}
+
+// maxEcho is how much of an unknown name is repeated, in bytes.
+const maxEcho = 128
+
+// unknown is the answer for a name that is not in the profile, in the words of
+// contracts/catalog.md section 7.
+func unknown(name string, near []string) *broker.Refusal {
+	if len(name) > maxEcho {
+		n := maxEcho
+		for n > 0 && !utf8.RuneStart(name[n]) {
+			n--
+		}
+		name = name[:n] + "..."
+	}
+	message := "Tool not found: " + name
+	suggestions := make([]map[string]string, 0, len(near))
+	for _, s := range near {
+		suggestions = append(suggestions, map[string]string{"name": s, "via": "direct", "visibility": "advertised"})
+	}
+	if len(near) > 0 {
+		message += ". Did you mean: " + strings.Join(near, ", ") + "?"
+	}
+	return broker.Refuse(broker.CodeVerbUnknown, message, map[string]any{"name": name, "suggestions": suggestions})
+}
+
+// visible hides every verb from a principal without a known role, in the words
+// of an unknown name and without a suggestion: nobody is anonymous here.
+func visible(in *Input, _ *Plan) *broker.Refusal {
+	switch in.Principal.Role {
+	case broker.GlobalAdministrator, broker.TenantAdministrator, broker.User:
+		return nil
+	}
+	return unknown(in.Name, nil)
+}
+
+// object refuses arguments and `_meta` that are no object, in every profile.
+func object(in *Input, _ *Plan) *broker.Refusal {
+	if !absent(in.Arguments) && !isObject(in.Arguments) {
+		return unfit("", "type", "object")
+	}
+	if !absent(in.Meta) && !isObject(in.Meta) {
+		return unfit("/_meta", "type", "object")
+	}
+	return nil
+}
+
+// arguments normalises those of a native verb and checks them against the
+// schema; in an exact profile a backend checks its own.
+func arguments(in *Input, plan *Plan) *broker.Refusal {
+	plan.Arguments = plan.Verb.NormaliseArguments(in.Arguments)
+	if in.Profile.Exact() && !plan.Verb.Native {
+		return nil
+	}
+	return plan.Verb.CheckArguments(plan.Arguments)
+}
+
+// effects judges the call. Rules that depend on arguments come with the
+// catalog's conditional rules; until then a verb's effects are the call's.
+func effects(_ *Input, plan *Plan) *broker.Refusal {
+	plan.Effects = plan.Verb.Effects
+	return nil
+}
+
+// expectation reads the incarnation that the caller expects to answer.
+func expectation(in *Input, plan *Plan) *broker.Refusal {
+	raw, ok := member(in.Meta, MetaExpectedRuntimeID)
+	if !ok {
+		return nil
+	}
+	id, isText := shape.Text(raw)
+	if !isText || id == "" {
+		return unfit("/_meta/berth~1expectedRuntimeId", "type", "a runtime id: a string that is not empty")
+	}
+	plan.ExpectedRuntimeID = id
+	return nil
+}
+
+// idempotency reads the key and settles how the call is accepted: a verb that
+// is long, and any call with a key, becomes a job at once.
+func idempotency(in *Input, plan *Plan) *broker.Refusal {
+	var keys []json.RawMessage
+	if raw, ok := member(in.Meta, MetaIdempotencyKey); ok {
+		keys = append(keys, raw)
+	}
+	hashed := plan.Arguments
+	if plan.Verb.Native && plan.Verb.Long {
+		if raw, ok := member(plan.Arguments, argumentKey); ok {
+			keys = append(keys, raw)
+			hashed = without(plan.Arguments, argumentKey)
+		}
+	}
+	for _, raw := range keys {
+		key, isText := shape.Text(raw)
+		if n := utf8.RuneCountInString(key); !isText || n < 1 || n > maxKey {
+			return broker.Refuse(broker.CodeIdempotencyKey, "An idempotency key is a string of 1 to 128 characters.", nil)
+		}
+		if plan.IdempotencyKey != "" && plan.IdempotencyKey != key {
+			return broker.Refuse(broker.CodeIdempotencyKey, "The call carries two different idempotency keys.", nil)
+		}
+		plan.IdempotencyKey = key
+	}
+	if plan.IdempotencyKey != "" {
+		plan.Digest = Digest(plan.Verb.Name, hashed)
+	}
+	plan.Long = !plan.Verb.Control && (plan.Verb.Long || plan.IdempotencyKey != "")
+	switch {
+	case plan.Verb.Control:
+		plan.Lane = broker.LaneControl
+	case plan.Long:
+		plan.Lane = broker.LaneJobs
+	}
+	return nil
+}
+
+// Digest names what a call would do: SHA-256, in hexadecimal, of the verb and
+// of its arguments in one canonical spelling (members sorted, number text
+// kept). Absent arguments are the empty object.
+func Digest(verb string, arguments json.RawMessage) string {
+	if absent(arguments) {
+		arguments = json.RawMessage("{}")
+	}
+	canonical, err := shape.Canonical(arguments)
+	if err != nil {
+		canonical = arguments // deeper than the canoniser goes: the same bytes are the same call
+	}
+	h := sha256.New()
+	h.Write([]byte(verb))
+	h.Write([]byte{0})
+	h.Write(canonical)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// unfit refuses a part of the call in the words of arguments that do not fit.
+func unfit(pointer, rule, wanted string) *broker.Refusal {
+	return broker.Refuse(broker.CodeInvalidArguments, "The call is malformed; nothing was sent.",
+		map[string]any{"errors": []map[string]string{{"pointer": pointer, "rule": rule, "wanted": wanted}}})
+}
+
+func absent(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) == 0 || string(raw) == "null"
+}
+
+func isObject(raw json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{"))
+}
+
+// member finds the last member of an object that has a name.
+func member(object json.RawMessage, name string) (value json.RawMessage, ok bool) {
+	if absent(object) || !bytes.Contains(object, []byte("{")) {
+		return nil, false
+	}
+	members, err := shape.Members(object)
+	if err != nil {
+		return nil, false
+	}
+	for _, m := range members {
+		if m.Name == name {
+			value, ok = m.Value, true
+		}
+	}
+	return value, ok
+}
+
+// without gives an object without the members of a name.
+func without(object json.RawMessage, name string) json.RawMessage {
+	members, err := shape.Members(object)
+	if err != nil {
+		return object
+	}
+	out := []byte{'{'}
+	for _, m := range members {
+		if m.Name == name {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, m.Raw...), ':'), m.Value...)
+	}
+	return append(out, '}')
+}
