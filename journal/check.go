@@ -1,0 +1,290 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.etcd.io/bbolt"
+
+	"berth/broker"
+)
+
+// maxProblems is where a check stops collecting.
+const maxProblems = 1000
+
+// Problem is something in the journal that should not be.
+type Problem struct {
+	Kind   string // page, record, index, key, result, event, catalog or file
+	ID     string // of the record concerned, or the row's key
+	Detail string
+}
+
+func (p Problem) String() string { return p.Kind + " " + p.ID + ": " + p.Detail }
+
+// Check looks for damage: pages (bbolt's own check), records that cannot be
+// decoded, index entries, idempotency keys and results without their record and
+// the other way round, large results without their file, and ends without their
+// one event. It gives up to 1,000 problems; none means that all is well.
+//
+// An event of a job that was pruned is expected: events are kept for longer. A
+// Failed or Lost record whose event is gone is a problem, because nothing
+// deletes single events yet; whoever adds that leaves an empty row under the
+// event's id, which Check and Events understand.
+//
+// On a live journal the page check runs in the writer, so writes wait for it;
+// the rest is one read transaction.
+func (j *Journal) Check(ctx context.Context) ([]Problem, error) {
+	c := &checker{j: j, jobs: map[string]checked{}}
+	pages := func() error { return j.view(c.pages) }
+	if j.readOnly {
+		if err := guard(pages); err != nil {
+			return nil, fmt.Errorf("check the journal: %w", err)
+		}
+	} else if err := j.do(ctx, &write{outside: pages}, false); err != nil {
+		return nil, fmt.Errorf("check the journal: %w", err)
+	}
+	err := guard(func() error {
+		return j.view(func(tx *bbolt.Tx) error {
+			for _, step := range []func(*bbolt.Tx){c.records, c.indexes, c.keys, c.results, c.events, c.catalogs} {
+				if err := pause(ctx, "check the journal"); err != nil {
+					return err
+				}
+				step(tx)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("check the journal: %w", err)
+	}
+	if err := c.files(); err != nil {
+		return nil, fmt.Errorf("check the journal: %w", err)
+	}
+	return c.problems, nil
+}
+
+// checked is what the later steps need of a record.
+type checked struct {
+	readable    bool
+	final       bool
+	resultFile  bool
+	resultBytes int64
+	endEvent    string
+	ended       bool // Failed or Lost
+	events      int  // end events that speak of it
+}
+
+type checker struct {
+	j        *Journal
+	jobs     map[string]checked
+	problems []Problem
+}
+
+func (c *checker) add(kind, id, format string, args ...any) {
+	if len(c.problems) < maxProblems {
+		c.problems = append(c.problems, Problem{kind, id, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (c *checker) pages(tx *bbolt.Tx) error {
+	for err := range tx.Check() {
+		c.add("page", "", "%v", err)
+	}
+	return nil
+}
+
+func (c *checker) records(tx *bbolt.Tx) {
+	age, unfinished, ended := tx.Bucket(bucketByAge), tx.Bucket(bucketUnfinished), tx.Bucket(bucketEnded)
+	keys, results := tx.Bucket(bucketKeys), tx.Bucket(bucketResults)
+	_ = tx.Bucket(bucketJobs).ForEach(func(k, v []byte) error {
+		id := string(k)
+		r, err := decode(id, v)
+		if err != nil {
+			c.add("record", id, "%v", err)
+			c.jobs[id] = checked{}
+			return nil
+		}
+		final := r.Status.Final()
+		c.jobs[id] = checked{readable: true, final: final, resultFile: r.ResultFile, resultBytes: r.ResultBytes,
+			endEvent: r.EndEvent, ended: r.Status == broker.JobFailed || r.Status == broker.JobLost}
+		submitted := timeKey(r.SubmittedAt, id)
+		if !has(age, submitted) {
+			c.add("index", id, "the record is not in the index by age")
+		}
+		if has(unfinished, submitted) == final {
+			c.add("index", id, "the record is %s and its entry in the index of unfinished jobs disagrees", r.Status)
+		}
+		if final && !has(ended, timeKey(*r.CompletedAt, id)) {
+			c.add("index", id, "the record is final and not in the index by completion")
+		}
+		if r.IdempotencyKey != "" && string(keys.Get(scopedKey(r.Scope(), r.IdempotencyKey))) != id {
+			c.add("key", id, "the record's idempotency key does not lead to it")
+		}
+		inline := results.Get(k)
+		if want := r.ResultBytes; !r.ResultFile && int64(len(inline)) != want {
+			c.add("result", id, "the record speaks of a result of %d bytes and %d are there", want, len(inline))
+		}
+		return nil
+	})
+}
+
+func has(b *bbolt.Bucket, key []byte) bool {
+	k, _ := b.Cursor().Seek(key)
+	return string(k) == string(key)
+}
+
+func (c *checker) indexes(tx *bbolt.Tx) {
+	for _, name := range [][]byte{bucketByAge, bucketUnfinished, bucketEnded} {
+		seen := map[string]bool{}
+		_ = tx.Bucket(name).ForEach(func(k, _ []byte) error {
+			id, ok := idOfTimeKey(k)
+			rec, found := c.jobs[id]
+			switch {
+			case !ok || !found:
+				c.add("index", id, "an entry of %s has no record", name)
+			case seen[id]:
+				c.add("index", id, "%s has two entries", name)
+			case rec.readable && string(name) == string(bucketUnfinished) && rec.final,
+				rec.readable && string(name) == string(bucketEnded) && !rec.final:
+				c.add("index", id, "an entry of %s disagrees with the record's status", name)
+			}
+			seen[id] = true
+			return nil
+		})
+	}
+}
+
+func (c *checker) keys(tx *bbolt.Tx) {
+	jobs := tx.Bucket(bucketJobs)
+	_ = tx.Bucket(bucketKeys).ForEach(func(k, v []byte) error {
+		id := string(v)
+		rec, found := c.jobs[id]
+		if !found {
+			c.add("key", id, "an idempotency key leads to no record")
+			return nil
+		}
+		if !rec.readable {
+			return nil
+		}
+		r, err := decode(id, jobs.Get(v))
+		if err == nil && string(scopedKey(r.Scope(), r.IdempotencyKey)) != string(k) {
+			c.add("key", id, "an idempotency key leads to a record with another key")
+		}
+		return nil
+	})
+}
+
+func (c *checker) results(tx *bbolt.Tx) {
+	_ = tx.Bucket(bucketResults).ForEach(func(k, v []byte) error {
+		id := string(k)
+		rec, found := c.jobs[id]
+		switch {
+		case !found:
+			c.add("result", id, "a result has no record")
+		case rec.readable && rec.resultFile:
+			c.add("result", id, "the record's result is both in the journal and in a file")
+		}
+		return nil
+	})
+}
+
+// events counts the end events of each record. An end event names its job in
+// front of its message (contracts/native.md section 2).
+func (c *checker) events(tx *bbolt.Tx) {
+	b := tx.Bucket(bucketEvents)
+	_ = b.ForEach(func(k, v []byte) error {
+		if len(v) == 0 {
+			return nil
+		}
+		e := decodeEvent(string(k), v)
+		if e.EventType == EventUnreadable {
+			c.add("event", e.ID, "the event cannot be decoded")
+		}
+		if e.EventType != broker.EventJobFailed && e.EventType != broker.EventJobLost {
+			return nil
+		}
+		id, _, _ := strings.Cut(e.Message, ": ")
+		if rec, found := c.jobs[id]; found {
+			rec.events++
+			c.jobs[id] = rec
+		}
+		return nil
+	})
+	for id, rec := range c.jobs {
+		if !rec.readable {
+			continue
+		}
+		deleted := rec.endEvent != "" && has(b, []byte(rec.endEvent)) && len(b.Get([]byte(rec.endEvent))) == 0
+		switch {
+		case rec.ended && rec.endEvent == "":
+			c.add("event", id, "the record ended badly and names no event")
+		case rec.ended && !deleted && rec.events != 1, rec.ended && deleted && rec.events != 0:
+			c.add("event", id, "%d events tell of the record's end instead of one", rec.events)
+		case !rec.ended && (rec.events != 0 || rec.endEvent != ""):
+			c.add("event", id, "an event tells of an end that the record does not have")
+		}
+	}
+}
+
+func (c *checker) catalogs(tx *bbolt.Tx) {
+	_ = tx.Bucket(bucketCatalogs).ForEach(func(k, v []byte) error {
+		if _, err := decodeCatalog(string(k), v); err != nil {
+			c.add("catalog", string(k), "%v", err)
+		}
+		return nil
+	})
+}
+
+// files compares the results directory with the records. A live journal may
+// have moved on since the records were read, so what looks wrong is looked at
+// again.
+func (c *checker) files() error {
+	for id, rec := range c.jobs {
+		if !rec.resultFile {
+			continue
+		}
+		info, err := os.Stat(c.j.resultPath(id))
+		if err == nil && info.Size() == rec.resultBytes {
+			continue
+		}
+		if owns, ownsErr := c.j.ownsFile(id); ownsErr != nil || !owns {
+			if ownsErr != nil {
+				return ownsErr
+			}
+			continue // pruned meanwhile
+		}
+		if err != nil {
+			c.add("file", id, "the record's result file is missing or cannot be looked at")
+		} else {
+			c.add("file", id, "the record speaks of a result of %d bytes and the file has %d", rec.resultBytes, info.Size())
+		}
+	}
+	orphans, err := c.j.orphanFiles()
+	if err != nil {
+		return err
+	}
+	for _, name := range orphans {
+		if _, err := os.Stat(c.j.results + string(os.PathSeparator) + name); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if !c.j.readOnly && c.inFlight(name) {
+			continue
+		}
+		c.add("file", name, "a file belongs to no record; the next start removes it")
+	}
+	return nil
+}
+
+// inFlight reports whether an orphan may be the result of an outcome that is
+// being written just now: only a closed journal knows that it is not.
+func (c *checker) inFlight(name string) bool {
+	if strings.HasSuffix(name, stageSuffix) {
+		return true
+	}
+	id := strings.TrimSuffix(name, resultSuffix)
+	rec, found := c.jobs[id]
+	return found && !rec.final
+}

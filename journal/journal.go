@@ -1,0 +1,261 @@
+package journal
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+var (
+	// ErrClosed is a call on a journal that was closed.
+	ErrClosed = errors.New("the journal is closed")
+	// ErrLocked is a file that another process, or another Journal, holds.
+	ErrLocked = errors.New("the journal is in use by another process")
+	// ErrInDoubt is a write whose caller stopped waiting, or whose commit
+	// failed, when it may already have happened.
+	ErrInDoubt = errors.New("the write may have happened")
+	// ErrReadOnly is a write on a journal that was opened read-only.
+	ErrReadOnly = errors.New("the journal is open read-only")
+)
+
+const (
+	lockTimeout  = time.Second
+	initialMap   = 1 << 30 // a map that must grow waits for every reader
+	fillPercent  = 0.9     // of a page, in buckets that are appended to
+	resultsDir   = "results"
+	defaultQueue = 1024
+	defaultGrace = 30 * time.Second
+)
+
+// Options tune a journal. The zero value is for production.
+type Options struct {
+	Now    func() time.Time // of event ids; default time.Now
+	Random io.Reader        // of event ids; default crypto/rand; used by one goroutine
+	Logger *slog.Logger     // default: discard
+
+	// QueueLimit is how many creations may wait, and apart from them how many
+	// other writes stand in the queue before the next ones wait outside it;
+	// default 1024.
+	QueueLimit int
+	// Grace is how long a caller whose context ended, and whose write is already
+	// in a commit, and how long Close, wait for that commit; default 30 s.
+	Grace time.Duration
+
+	// Hook, when set, is called by the writer at named points, for crash tests.
+	Hook func(point string)
+	// Commit, when set, stands around each commit, for fault tests: it may fail
+	// without calling commit, call it and fail, or take its time.
+	Commit func(commit func() error) error
+}
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.QueueLimit <= 0 {
+		o.QueueLimit = defaultQueue
+	}
+	if o.Grace <= 0 {
+		o.Grace = defaultGrace
+	}
+	if o.Hook == nil {
+		o.Hook = func(string) {}
+	}
+	if o.Commit == nil {
+		o.Commit = func(commit func() error) error { return commit() }
+	}
+	return o
+}
+
+// Journal is an open journal.
+type Journal struct {
+	// Fixed at construction.
+	db       *bbolt.DB
+	path     string
+	results  string // directory of large results
+	opts     Options
+	readOnly bool
+	slots    chan struct{} // held by each write, other than a creation, in the queue
+	wake     chan struct{}
+	stopping chan struct{}
+	stopped  chan struct{} // closed when the writer has ended
+
+	// Owned by the writer.
+	lastEvent string // greatest event id that was handed out
+
+	// Shared.
+	queue    queue
+	watchers watchers
+	commits  atomic.Uint64
+	writes   atomic.Uint64
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Open opens the journal at path, or creates it with mode 0600 and, beside it,
+// the directory `results` with mode 0700. A file that another process holds is
+// ErrLocked after a second; one of another schema version is ErrSchema.
+func Open(path string, opts Options) (*Journal, error) {
+	dir := filepath.Dir(path)
+	results := filepath.Join(dir, resultsDir)
+	if err := os.Mkdir(results, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("create the journal's results directory: %w", err)
+	}
+	for _, p := range []struct {
+		path string
+		mode fs.FileMode
+	}{{results, 0o700}, {path, 0o600}} {
+		if err := tighten(p.path, p.mode); err != nil {
+			return nil, err
+		}
+	}
+	db, err := openFile(path, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSchema(db, true); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	// The names of the file and the directory must be as durable as what is in them.
+	if err := syncDir(dir); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	j := newJournal(db, path, results, opts)
+	if err := j.prime(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	go j.run()
+	return j, nil
+}
+
+// OpenReadOnly opens an existing journal for inspection when no broker runs;
+// any number of readers may do so at once. Writes are ErrReadOnly.
+func OpenReadOnly(path string) (*Journal, error) {
+	db, err := openFile(path, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSchema(db, false); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	j := newJournal(db, path, filepath.Join(filepath.Dir(path), resultsDir), Options{})
+	j.readOnly = true
+	j.queue.closed = true
+	close(j.stopped)
+	return j, nil
+}
+
+func newJournal(db *bbolt.DB, path, results string, opts Options) *Journal {
+	opts = opts.withDefaults()
+	return &Journal{
+		db: db, path: path, results: results, opts: opts,
+		slots: make(chan struct{}, opts.QueueLimit), wake: make(chan struct{}, 1),
+		stopping: make(chan struct{}), stopped: make(chan struct{}),
+	}
+}
+
+// openFile opens the bbolt file. bbolt panics on some damaged files, and a file
+// that was cut short faults in its memory map: both become errors here.
+func openFile(path string, readOnly bool) (db *bbolt.DB, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			db, err = nil, fmt.Errorf("open the journal %s: the file is damaged: %v", path, r)
+		}
+	}()
+	if err := checkLength(path); err != nil {
+		return nil, err
+	}
+	opts := &bbolt.Options{
+		Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true, ReadOnly: readOnly,
+	}
+	if !readOnly {
+		opts.InitialMmapSize = initialMap
+	}
+	db, err = bbolt.Open(path, 0o600, opts)
+	if errors.Is(err, berrors.ErrTimeout) {
+		return nil, fmt.Errorf("open the journal %s: %w", path, ErrLocked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the journal %s: %w", path, err)
+	}
+	return db, nil
+}
+
+// prime fills in what the writer starts from.
+func (j *Journal) prime() error {
+	// A write transaction that is given up makes bbolt count its free pages.
+	tx, err := j.db.Begin(true)
+	if err != nil {
+		return fmt.Errorf("open the journal %s: %w", j.path, err)
+	}
+	if last, _ := tx.Bucket(bucketEvents).Cursor().Last(); last != nil {
+		j.lastEvent = string(last)
+	}
+	if err := tx.Rollback(); err != nil {
+		return fmt.Errorf("open the journal %s: %w", j.path, err)
+	}
+	return nil
+}
+
+// Close refuses new writes, commits those in the queue, and closes the file.
+// Writes that wait outside the queue fail with ErrClosed. It is idempotent and
+// waits for the writer, for Options.Grace at most.
+func (j *Journal) Close() error {
+	j.closeOnce.Do(func() { j.closeErr = j.shut() })
+	return j.closeErr
+}
+
+func (j *Journal) shut() error {
+	j.queue.close()
+	close(j.stopping)
+	j.signal()
+	timer := time.NewTimer(j.opts.Grace)
+	defer timer.Stop()
+	select {
+	case <-j.stopped:
+	case <-timer.C:
+		return fmt.Errorf("close the journal %s: a commit has not ended in %s; the file stays open", j.path, j.opts.Grace)
+	}
+	if err := j.db.Close(); err != nil {
+		return fmt.Errorf("close the journal %s: %w", j.path, err)
+	}
+	return nil
+}
+
+// view runs fn in a read transaction. fn must be short and copy what it keeps.
+func (j *Journal) view(fn func(tx *bbolt.Tx) error) error {
+	err := j.db.View(fn)
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		return ErrClosed
+	}
+	return err
+}
+
+// pause gives up between two short transactions when ctx has ended.
+func pause(ctx context.Context, doing string) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", doing, context.Cause(ctx))
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"go.etcd.io/bbolt"
+
+	"berth/broker"
+)
+
+// chunk is how many records one read transaction visits.
+const chunk = 512
+
+// Job reads one record with its result. An id that the journal never held, or
+// that was pruned, is broker.ErrJobNotFound.
+func (j *Journal) Job(id string) (broker.Job, error) {
+	for try := 0; ; try++ {
+		var r record
+		err := j.view(func(tx *bbolt.Tx) (err error) {
+			if r, err = getRecord(tx, id); err == nil {
+				r.Result = inlineResult(tx, r)
+			}
+			return err
+		})
+		if err != nil {
+			return broker.Job{}, err
+		}
+		if r.ResultFile {
+			r.Result, err = j.fileResult(r)
+			if errors.Is(err, fs.ErrNotExist) && try == 0 {
+				continue // pruned meanwhile, or really gone: the record says which
+			}
+			if err != nil {
+				return broker.Job{}, err
+			}
+		}
+		if int64(len(r.Result)) != r.ResultBytes {
+			return broker.Job{}, fmt.Errorf("job %s: %w: its result has %d bytes instead of %d", id, ErrUnreadable, len(r.Result), r.ResultBytes)
+		}
+		return r.Job, nil
+	}
+}
+
+// Jobs lists records without results, newest submission first, then by id
+// descending. A list of unfinished jobs visits only those. Unreadable counts
+// the records among the visited ones that could not be decoded; they match no
+// filter.
+//
+// A long list is read in several short transactions: it shows each record once,
+// as it stood when it was visited.
+func (j *Journal) Jobs(filter broker.JobFilter) (broker.JobPage, error) {
+	l := lister{filter: filter, index: bucketByAge}
+	if filter.Unfinished || (filter.Status != "" && !filter.Status.Final()) {
+		l.index = bucketUnfinished
+	}
+	for !l.over {
+		if err := j.view(l.step); err != nil {
+			return broker.JobPage{}, fmt.Errorf("list jobs: %w", err)
+		}
+	}
+	return l.page, nil
+}
+
+// lister walks an index by submission time from its end, a chunk at a time.
+type lister struct {
+	filter broker.JobFilter
+	index  []byte
+	last   []byte // the key that was visited last
+	over   bool
+	page   broker.JobPage
+}
+
+func (l *lister) step(tx *bbolt.Tx) error {
+	jobs := tx.Bucket(bucketJobs)
+	c := tx.Bucket(l.index).Cursor()
+	var k []byte
+	if l.last == nil {
+		k, _ = c.Last()
+	} else if k, _ = c.Seek(l.last); k == nil {
+		k, _ = c.Last() // everything from there on was pruned
+	} else {
+		k, _ = c.Prev()
+	}
+	n := 0
+	for ; k != nil && n < chunk; k, _ = c.Prev() {
+		n++
+		l.last = append(l.last[:0], k...)
+		id, ok := idOfTimeKey(k)
+		if !ok {
+			l.page.Unreadable++
+			continue
+		}
+		l.visit(id, jobs.Get([]byte(id)))
+	}
+	l.over = k == nil
+	return nil
+}
+
+// visit decodes a record only when the filter or the page needs it.
+func (l *lister) visit(id string, raw []byte) {
+	status, err := peek(raw)
+	if err != nil {
+		l.page.Unreadable++
+		return
+	}
+	f := l.filter
+	if (f.Status != "" && f.Status != status) || (f.Unfinished && status.Final()) {
+		return
+	}
+	plain := f.Tenant == "" && f.User == "" && f.Operation == "" && f.CompletedBy.IsZero()
+	inPage := l.page.Total >= f.Offset && (f.Limit <= 0 || len(l.page.Jobs) < f.Limit)
+	if plain && !inPage {
+		l.page.Total++
+		return
+	}
+	r, err := decode(id, raw)
+	if err != nil {
+		l.page.Unreadable++
+		return
+	}
+	if !f.Match(r.Job) {
+		return
+	}
+	l.page.Total++
+	if inPage {
+		l.page.Jobs = append(l.page.Jobs, r.Job)
+	}
+}
