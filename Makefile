@@ -1,0 +1,66 @@
+# Everything here needs Go and nothing else; `make test` uses the race detector
+# when it finds a C compiler, `.ci/run` insists on it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+GO ?= go
+PKG ?= ./...
+FUZZTIME ?= 20s
+CRASH_ROUNDS ?= 100
+TEST_TIMEOUT ?= 10m
+
+CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
+
+.PHONY: build test lint fuzz demo crash bench test-real generate clean help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+build: ## build bin/berth
+	$(GO) build -trimpath -o bin/berth ./cmd/berth
+
+# Without a C compiler the tests run as well, only less strictly; the first
+# line says which it is. REQUIRE_RACE=1 makes a missing compiler an error.
+test: ## all tests, with the race detector where a C compiler is found
+ifneq ($(CC_FOUND),)
+	@echo "race detector: on ($(CC_FOUND))"
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $(PKG)
+else
+	@echo "race detector: off (no C compiler found)"
+	@if [ -n "$(REQUIRE_RACE)" ]; then echo "REQUIRE_RACE is set: install a C compiler (gcc or clang)" >&2; exit 1; fi
+	CGO_ENABLED=0 $(GO) test -timeout $(TEST_TIMEOUT) $(PKG)
+endif
+
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(find . -name '*.go' -not -path '*/node_modules/*' -not -path './.git/*' -print0 | xargs -0 "$$($(GO) env GOROOT)/bin/gofmt" -l); \
+	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet $(PKG)
+	$(GO) tool staticcheck $(PKG)
+
+generate: ## write what is generated: docs/configuration.md
+	$(GO) generate ./...
+
+fuzz: ## every fuzz target for FUZZTIME (20s)
+	@grep -rlE --include='*_test.go' --exclude-dir=node_modules '^func Fuzz' . | sort | while read -r file; do \
+	  for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$file"); do \
+	    echo "== $$target in $$(dirname "$$file")"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
+	  done; \
+	done
+
+demo: build ## the transcript of README: queue, job, kill -9, restart
+	$(GO) run ./demo -berth bin/berth
+
+crash: ## the crash suite, CRASH_ROUNDS (100) rounds
+	BERTH_CRASH_ROUNDS=$(CRASH_ROUNDS) $(GO) test -count=1 -timeout 60m -run Crash ./cmd/berth/...
+
+bench: build ## the numbers of docs/performance.md on this machine
+	$(GO) run ./bench -berth bin/berth
+
+test-real: build ## against server-everything and a real Claude Code CLI (needs node)
+	BERTH_REAL=1 $(GO) test -count=1 -timeout 20m -v -run Real ./cmd/berth/...
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,129 @@
+package config
+
+import (
+	"errors"
+	"net/url"
+	"path"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// checks are the rules for text that a `check` tag names.
+var checks = map[string]func(string) error{
+	"address": checkAddress,
+	"host":    checkHost,
+	"glob":    checkGlob,
+}
+
+func check(tag reflect.StructTag, s string) error {
+	if rule, ok := checks[tag.Get("check")]; ok {
+		return rule(s)
+	}
+	return nil
+}
+
+func checkGlob(s string) error {
+	if s == "" {
+		return errors.New("must name a verb or be a pattern such as search_*")
+	}
+	if _, err := path.Match(s, ""); err != nil {
+		return errors.New("is no valid pattern")
+	}
+	return nil
+}
+
+var hostName = regexp.MustCompile(`^(\[[0-9A-Fa-f:.%a-z]+\]|[A-Za-z0-9._-]+)$`)
+
+// checkAddress accepts host:port with an optional host.
+func checkAddress(s string) error {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 || (i > 0 && !hostName.MatchString(s[:i])) || !port(s[i+1:]) {
+		return errors.New("must be an address such as 127.0.0.1:7420 or [::1]:0")
+	}
+	return nil
+}
+
+// checkHost accepts what a Host header holds.
+func checkHost(s string) error {
+	if hostName.MatchString(s) {
+		return nil
+	}
+	if i := strings.LastIndexByte(s, ':'); i > 0 && hostName.MatchString(s[:i]) && port(s[i+1:]) {
+		return nil
+	}
+	return errors.New("must be a host name or address, with or without a port, as it stands in a Host header")
+}
+
+func port(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && strconv.FormatUint(n, 10) == s
+}
+
+// backendName is what a backend may be called: it stands in paths and before
+// `__` in tool names.
+var backendName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+var reservedNames = map[string]string{
+	"berth":     "the broker itself",
+	"essential": "a profile",
+	"full":      "a profile",
+}
+
+func checkName(name string) error {
+	switch {
+	case !backendName.MatchString(name):
+		return errors.New("cannot name a backend: use 1 to 64 of A-Z a-z 0-9 . _ -")
+	case strings.Contains(name, "__"):
+		return errors.New("cannot name a backend: __ separates a backend from its verb")
+	case strings.HasSuffix(name, "_"):
+		return errors.New("cannot name a backend: with an _ at its end it runs into the __ before a verb")
+	case strings.Trim(name, ".") == "":
+		return errors.New("cannot name a backend: it must have more than dots")
+	case reservedNames[name] != "":
+		return errors.New("cannot name a backend: it is the name of " + reservedNames[name])
+	}
+	return nil
+}
+
+// parseURL reads an endpoint. Its errors do not repeat the text.
+func parseURL(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return nil, errors.New("is not a valid URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("must begin with http:// or https://")
+	case u.Hostname() == "":
+		return nil, errors.New("has no host")
+	case u.Port() != "" && !port(u.Port()):
+		return nil, errors.New("has no valid port")
+	case u.User != nil:
+		return nil, errors.New("must not hold a user name or password; give them as an Authorization header")
+	case u.Fragment != "" || strings.Contains(s, "#"):
+		return nil, errors.New("must not have a fragment (#...)")
+	}
+	return u, nil
+}
+
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+// ownHeaders are set by the transport on every request. Those that clients
+// write into their files out of habit are passed over, the others refused.
+var ownHeaders = map[string]bool{
+	"accept": true, "content-type": true, // habit
+	"content-length": false, "transfer-encoding": false, "connection": false, "host": false,
+	"mcp-session-id": false, "mcp-protocol-version": false, "last-event-id": false,
+	// net/http repeats a request that carries one of these.
+	"idempotency-key": false, "x-idempotency-key": false,
+}
+
+func plainHeaderValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < ' ' && c != '\t') || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,220 @@
+package config
+
+import (
+	"math"
+	"path"
+	"strings"
+	"time"
+
+	"berth/broker"
+)
+
+// Config is one whole configuration.
+type Config struct {
+	// Broker holds the limits of the broker itself.
+	Broker Broker `key:"berth"`
+	// Backends are the entries of `mcpServers`, sorted by name. Disabled ones
+	// are among them, so that they can be shown; they must not be started.
+	Backends []Backend `key:"mcpServers"`
+	// Notes are places that were passed over, in the order of the file. They
+	// are no errors.
+	Notes []Problem
+}
+
+// Never is the value of a duration that the file gives as "never".
+const Never time.Duration = math.MinInt64
+
+// Broker is the `berth` object at the top of the file.
+type Broker struct {
+	// Address to listen on, `host:port`. Port 0 picks a free one, which is then
+	// found in `berth.port` in the state directory.
+	Listen string `key:"listen" default:"127.0.0.1:7420" check:"address"`
+	// Further values of the `Host` header that are answered, besides the
+	// addresses of this machine's loopback: `name` or `name:port`.
+	AllowedHosts []string `key:"allowed_hosts" check:"host"`
+	// How long a stopping broker lets running calls end.
+	DrainTimeout time.Duration `key:"drain_timeout" default:"10s" min:"0s" max:"1h"`
+	// Sessions at once; a further one is refused as `overloaded`.
+	MaxSessions int `key:"max_sessions" default:"10000" min:"1" max:"1000000"`
+	// Calls in flight of one session, queued ones included.
+	MaxCallsPerSession int `key:"max_calls_per_session" default:"256" min:"1" max:"100000"`
+	// Open response streams, over all sessions.
+	MaxStreams int `key:"max_streams" default:"4096" min:"1" max:"1000000"`
+	// Largest request body.
+	MaxBody Size `key:"max_body" default:"16MiB" min:"1KiB" max:"1GiB"`
+	// Arguments of all calls in flight together, over all backends. It cannot
+	// be less than `max_body`.
+	MaxBytesInFlight Size `key:"max_bytes_in_flight" default:"256MiB" min:"1KiB" max:"64GiB"`
+	// What is logged: this level and above.
+	LogLevel string `key:"log_level" default:"info" enum:"debug|info|warn|error"`
+	// Rules for clients, by the beginning of the name that a client gives of
+	// itself (`clientInfo.name`); the longest beginning that fits applies.
+	Clients []ClientRule `key:"clients" keyed:"Prefix"`
+}
+
+// ClientRule is what applies to clients whose name begins with a prefix.
+type ClientRule struct {
+	// The beginning of the client's name.
+	Prefix string
+	// How long such a client is kept waiting before its call becomes a job.
+	// Without it the broker's own table of measured clients applies.
+	PromoteAfter time.Duration `key:"promote_after" never:"true" min:"1s" max:"24h"`
+}
+
+// Client gives the rule with the longest prefix of name.
+func (b Broker) Client(name string) (ClientRule, bool) {
+	best, found := ClientRule{}, false
+	for _, rule := range b.Clients {
+		if strings.HasPrefix(name, rule.Prefix) && (!found || len(rule.Prefix) > len(best.Prefix)) {
+			best, found = rule, true
+		}
+	}
+	return best, found
+}
+
+// Kind is how a backend is reached.
+type Kind string
+
+// The kinds of a configured backend.
+const (
+	Stdio Kind = "stdio"
+	HTTP  Kind = "http"
+)
+
+// Backend is one entry of `mcpServers`.
+type Backend struct {
+	// Name is the key of the entry.
+	Name string
+	// How the backend is reached: `stdio` (a child process) or `http`
+	// (streamable HTTP; `streamable-http` and `streamableHttp` mean the same).
+	// It follows from `command` or `url` when it is absent. `sse` is refused.
+	Kind Kind `key:"type" enum:"stdio|http"`
+	// The program to start.
+	Command string `key:"command"`
+	// Its arguments.
+	Args SecretList `key:"args"`
+	// Variables added to the child's environment.
+	Env SecretMap `key:"env"`
+	// The child's working directory. A relative path starts at the directory of
+	// the configuration file, which is also the default.
+	Cwd string `key:"cwd"`
+	// The endpoint, `http` or `https`, without user name and fragment.
+	URL Secret `key:"url"`
+	// Headers sent with every request to the endpoint.
+	Headers SecretMap `key:"headers"`
+	// Berth's own keys for this backend.
+	Settings Settings `key:"berth"`
+}
+
+// Address says where the backend is without anything that may be a
+// credential: the program's name, or the scheme and host of the endpoint.
+func (b Backend) Address() string {
+	if b.Kind == Stdio {
+		return path.Base(strings.ReplaceAll(b.Command, `\`, "/"))
+	}
+	u, err := parseURL(b.URL.Reveal())
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// Dir gives the child's working directory; configDir is the directory of the
+// configuration file.
+func (b Backend) Dir(configDir string) string {
+	if path.IsAbs(b.Cwd) {
+		return b.Cwd
+	}
+	return path.Join(configDir, b.Cwd)
+}
+
+// Start says when a backend is brought up.
+type Start string
+
+// The ways to start.
+const (
+	Lazy  Start = "lazy"
+	Eager Start = "eager"
+)
+
+// Instances says who shares one incarnation of a backend.
+type Instances string
+
+// The ways to share.
+const (
+	Shared     Instances = "shared"
+	PerSession Instances = "session"
+)
+
+// Settings is the `berth` object of an entry.
+type Settings struct {
+	// Passes the backend over: it is shown and never started. The key `disabled`
+	// beside `command` or `url`, which some clients write, means the same.
+	Disabled bool `key:"disabled" default:"false"`
+	// When the backend is brought up. `lazy`: by the first call that needs it,
+	// or by the first list as long as Berth has never seen its tools. `eager`:
+	// when the broker starts.
+	Start Start `key:"start" default:"lazy" enum:"lazy|eager"`
+	// Who shares one incarnation. `shared`: all sessions. `session`: each
+	// session has its own.
+	Instances Instances `key:"instances" default:"shared" enum:"shared|session"`
+	// Seats: calls that run at once.
+	MaxInFlight int `key:"max_in_flight" default:"16" min:"1" max:"10000"`
+	// Calls that wait for a seat; a further one is refused as `overloaded`.
+	MaxQueued int `key:"max_queued" default:"256" min:"0" max:"100000"`
+	// Jobs that wait for a seat.
+	MaxQueuedJobs int `key:"max_queued_jobs" default:"1024" min:"0" max:"100000"`
+	// How long a call waits for a seat before it is refused as `queue_timeout`.
+	// Jobs wait on.
+	QueueTimeout time.Duration `key:"queue_timeout" default:"60s" min:"100ms" max:"24h"`
+	// How long the backend may take to come up and list its tools.
+	StartTimeout time.Duration `key:"start_timeout" default:"30s" min:"100ms" max:"1h"`
+	// How long a call may run.
+	CallTimeout time.Duration `key:"call_timeout" default:"30m" min:"100ms" max:"720h"`
+	// How long the backend is kept up with nothing to do.
+	IdleTimeout time.Duration `key:"idle_timeout" default:"never" never:"true" min:"1s" max:"720h"`
+	// How long a caller is kept waiting before its call becomes a job. Without
+	// it the client's own time applies: 45 s, longer for clients that were
+	// measured to wait.
+	PromoteAfter time.Duration `key:"promote_after" never:"true" min:"1s" max:"24h"`
+	// Verbs, as globs over the backend's own names, whose calls become jobs at
+	// once.
+	Long []string `key:"long" check:"glob"`
+	// Rules for single verbs, by a glob over the backend's own names.
+	Verbs []VerbRule `key:"verbs" keyed:"Glob" check:"glob"`
+	// Believes what the backend's annotations say of a verb's effects
+	// (`readOnlyHint`, `destructiveHint`). Otherwise a verb without a rule in
+	// `effects` counts as a write.
+	TrustAnnotations bool `key:"trust_annotations" default:"false"`
+	// What verbs do; the operator's word goes before the backend's.
+	Effects []EffectRule `key:"effects"`
+	// Largest answer; a larger one fails that call alone.
+	MaxAnswer Size `key:"max_answer" default:"64MiB" min:"1KiB" max:"1GiB"`
+	// How long a cancelled call may still answer before its seat is taken back.
+	CancelGrace time.Duration `key:"cancel_grace" default:"10s" min:"0s" max:"10m"`
+}
+
+// VerbRule is what applies to the verbs that a glob names. A zero field says
+// nothing.
+type VerbRule struct {
+	// The glob: `*` any text, `?` one character, `[a-z]` a range.
+	Glob string
+	// As the backend's `promote_after`.
+	PromoteAfter time.Duration `key:"promote_after" never:"true" min:"1s" max:"24h"`
+	// As the backend's `call_timeout`.
+	CallTimeout time.Duration `key:"call_timeout" min:"100ms" max:"720h"`
+	// Seats that one call takes; no more than `max_in_flight`.
+	Seats int `key:"seats" min:"1" max:"10000"`
+	// How long a job of this verb may stay unfinished before it is reaped;
+	// 30 minutes otherwise.
+	StaleAfter time.Duration `key:"stale_after" min:"1s" max:"720h"`
+}
+
+// EffectRule says what the verbs that a glob names do.
+type EffectRule struct {
+	// A glob over the backend's own names.
+	Verb string `key:"verb" check:"glob" required:"true"`
+	// What they do: `read`, or any of `session`, `write`, `destroy`, `exec` and
+	// `interrupt`.
+	Is broker.Effects `key:"is" required:"true"`
+}
