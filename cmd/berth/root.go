@@ -117,8 +117,8 @@ func newRootCommand(a *app, subcommands ...func(*app) *cobra.Command) *cobra.Com
 	root.PersistentFlags().StringVar(&a.stateDirFlag, "state-dir", "", "the broker's state directory (default: $BERTH_STATE_DIR, else the user's)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON for programs instead of a table")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(sentence(err)) })
-	for _, make := range subcommands {
-		root.AddCommand(make(a))
+	for _, build := range subcommands {
+		root.AddCommand(build(a))
 	}
 	return root
 }
@@ -137,8 +137,8 @@ func (a *app) runE(f func(*cobra.Command, []string) error) func(*cobra.Command, 
 func newGroup(a *app, name, short string, subcommands ...func(*app) *cobra.Command) *cobra.Command {
 	group := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs}
 	var names []string
-	for _, make := range subcommands {
-		sub := make(a)
+	for _, build := range subcommands {
+		sub := build(a)
 		names = append(names, sub.Name())
 		group.AddCommand(sub)
 	}

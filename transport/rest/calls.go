@@ -51,7 +51,7 @@ func (c *CallRequest) decode(r *http.Request) error {
 	arguments := bytes.TrimSpace(c.Arguments)
 	switch {
 	case len(arguments) == 0 || string(arguments) == "null":
-		c.Arguments = json.RawMessage("{}")
+		c.Arguments = json.RawMessage("{}") // a verb gets an object, whatever its caller left out
 	case arguments[0] != '{':
 		return badRequest(broker.CodeInvalidArguments, "Arguments must be an object.", map[string]any{"Name": "Arguments"})
 	}
@@ -112,10 +112,10 @@ func (a *api) profile(ctx context.Context, c CallRequest) (*catalog.Profile, *br
 func (c *CallRequest) meta() json.RawMessage {
 	meta := map[string]string{}
 	if c.IdempotencyKey != "" {
-		meta["berth/idempotencyKey"] = c.IdempotencyKey
+		meta[policy.MetaIdempotencyKey] = c.IdempotencyKey
 	}
 	if c.ExpectedRuntimeID != "" {
-		meta["berth/expectedRuntimeId"] = c.ExpectedRuntimeID
+		meta[policy.MetaExpectedRuntimeID] = c.ExpectedRuntimeID
 	}
 	if len(meta) == 0 {
 		return nil
@@ -125,17 +125,11 @@ func (c *CallRequest) meta() json.RawMessage {
 
 func (a *api) request(caller broker.Principal, c CallRequest, plan policy.Plan) actors.Request {
 	verb := plan.Verb
-	lane := broker.LaneCalls
-	if verb.Control {
-		lane = broker.LaneControl
-	} else if plan.Long || plan.IdempotencyKey != "" {
-		lane = broker.LaneJobs
-	}
 	request := actors.Request{
 		Call: &broker.Call{
 			ID: a.CallID(), Principal: caller, Backend: verb.Backend, Verb: verb.Name,
-			Effects: plan.Effects, Lane: lane, Seats: max(1, verb.Seats),
-			Method: "tools/call", Params: params(verb.Upstream, c.Arguments),
+			Effects: plan.Effects, Lane: plan.Lane, Seats: max(1, verb.Seats),
+			Method: "tools/call", Params: params(verb.Upstream, plan.Arguments),
 			ExpectedRuntimeID: plan.ExpectedRuntimeID,
 		},
 		PromoteAfter: a.PromoteAfter, Long: plan.Long,
