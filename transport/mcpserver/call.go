@@ -1,0 +1,315 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"time"
+
+	"berth/actors"
+	"berth/broker"
+	"berth/broker/catalog"
+	"berth/broker/policy"
+	"berth/broker/shape"
+	"berth/transport/jsonrpc"
+)
+
+// toolCall is the params of tools/call, read once.
+type toolCall struct {
+	params    *jsonrpc.Object
+	name      string
+	arguments json.RawMessage // nil when absent or null
+	meta      *jsonrpc.Object // nil when absent
+	metaRaw   json.RawMessage
+}
+
+// callTool answers tools/call.
+func (s *Server) callTool(rq *request) {
+	tc, problem := readToolCall(rq.msg.Params)
+	if problem != "" {
+		rq.refuse(broker.Refuse(broker.CodeInvalidArguments, problem, nil))
+		return
+	}
+	profile, ok := s.Broker.Catalog().Profile(rq.profile)
+	if !ok {
+		rq.refuse(broker.Refuse(broker.CodeProfileUnknown, "There is no profile or backend of this name.", nil))
+		return
+	}
+	if refusal := s.admit(rq); refusal != nil {
+		verb, _ := profile.Resolve(tc.name)
+		rq.answer(refusedCall(rq.msg.ID, verb, refusal))
+		return
+	}
+	defer s.streams.leave()
+
+	plan, refusal := check(rq, profile, tc)
+	if refusal != nil && !mayAppear(profile, tc.name, refusal) {
+		rq.answer(refused(rq.msg.ID, profile, tc, refusal))
+		return
+	}
+	x := &exchange{rq: rq}
+	if tc.meta != nil {
+		token, _ := tc.meta.Get("progressToken")
+		x.progress = newProgress(token, time.Now)
+	}
+	s.run(x, func(ctx context.Context) []byte {
+		if refusal != nil {
+			if profile, refusal = s.await(ctx, rq.profile); refusal != nil {
+				return refusalError(rq.msg.ID, refusal)
+			}
+			if plan, refusal = check(rq, profile, tc); refusal != nil {
+				return refused(rq.msg.ID, profile, tc, refusal)
+			}
+		}
+		return s.do(ctx, rq, profile, tc, plan, x.progress)
+	})
+}
+
+// readToolCall takes the params apart. A repeated name would let a backend
+// read another call than the one that was checked, so it is refused where
+// anything is decided by it.
+func readToolCall(raw json.RawMessage) (tc toolCall, problem string) {
+	var err error
+	if tc.params, err = jsonrpc.ParseObject(raw); err != nil {
+		return tc, "tools/call needs an object with name and arguments as params"
+	}
+	if name, again := tc.params.Repeated(); again {
+		return tc, "params repeat the member " + clip(name)
+	}
+	var ok bool
+	if tc.name, ok = tc.params.Text("name"); !ok {
+		return tc, `"name" must be a string`
+	}
+	if arguments, there := tc.params.Get("arguments"); there && string(arguments) != "null" {
+		if arguments[0] != '{' {
+			return tc, `"arguments" must be an object`
+		}
+		tc.arguments = arguments
+	}
+	if tc.metaRaw, ok = tc.params.Get("_meta"); ok {
+		if tc.meta, err = jsonrpc.ParseObject(tc.metaRaw); err != nil {
+			return tc, `"_meta" must be an object`
+		}
+		if name, again := tc.meta.Repeated(); again {
+			return tc, "_meta repeats the member " + clip(name)
+		}
+	}
+	return tc, ""
+}
+
+func check(rq *request, profile *catalog.Profile, tc toolCall) (policy.Plan, *broker.Refusal) {
+	return policy.Check(policy.Input{Profile: profile, Principal: rq.principal, Name: tc.name, Arguments: tc.arguments, Meta: tc.metaRaw})
+}
+
+// mayAppear reports whether a name that is not known may be one of a backend
+// that has not listed yet, so that waiting a little is worth it. In the merged
+// profile the name says whose it is.
+func mayAppear(profile *catalog.Profile, name string, refusal *broker.Refusal) bool {
+	if refusal.Code != broker.CodeVerbUnknown && refusal.Code != broker.CodeCatalogPending {
+		return false
+	}
+	for _, backend := range profile.Pending() {
+		if profile.Exact() || strings.Contains(name, backend+"__") {
+			return true
+		}
+	}
+	return false
+}
+
+// do hands the call to the broker and turns the reply into the response.
+func (s *Server) do(ctx context.Context, rq *request, profile *catalog.Profile, tc toolCall, plan policy.Plan, p *progress) []byte {
+	verb := plan.Verb
+	call := &broker.Call{
+		ID: s.callID(), Principal: rq.principal, Backend: verb.Backend, Verb: verb.Name, Effects: plan.Effects,
+		Lane: plan.Lane, Seats: max(1, verb.Seats),
+		Method: "tools/call", Params: upstreamParams(tc, plan),
+		WantProgress: p != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID,
+	}
+	req := actors.Request{Call: call, PromoteAfter: s.promoteAfter(rq, verb), Long: plan.Long,
+		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest}
+	if verb.CallTimeout != nil {
+		req.CallTimeout = *verb.CallTimeout
+	}
+	if rq.session != nil {
+		// Without a session every request is a scope of ids of its own, so
+		// there is none that another request could cancel or collide with.
+		call.Session, req.RequestID = rq.session.key, string(rq.msg.ID)
+	}
+	if p != nil {
+		req.Progress = p.report
+	}
+	return s.render(rq, profile, call, verb, s.Broker.Do(ctx, req))
+}
+
+// promoteAfter is the verb's own rule, else what the client is known for. The
+// broker's own verbs answer for themselves and become no jobs unless told to.
+func (s *Server) promoteAfter(rq *request, verb *catalog.Verb) time.Duration {
+	switch {
+	case verb.PromoteAfter != nil:
+		return max(0, *verb.PromoteAfter)
+	case verb.Native:
+		return 0
+	case rq.session == nil:
+		return max(0, patience(s.PromoteAfter, ""))
+	}
+	return max(0, patience(s.PromoteAfter, rq.session.client))
+}
+
+// upstreamParams is what the backend gets: its own name of the verb, the
+// arguments that policy settled on (others than those that came only for the
+// broker's own verbs), and `_meta` without what is addressed to this hop. The
+// rest keeps its bytes.
+func upstreamParams(tc toolCall, plan policy.Plan) json.RawMessage {
+	if tc.name != plan.Verb.Upstream {
+		tc.params.Set("name", jsonrpc.Quote(plan.Verb.Upstream))
+	}
+	if plan.Arguments != nil && !bytes.Equal(plan.Arguments, tc.arguments) {
+		tc.params.Set("arguments", plan.Arguments)
+	}
+	if tc.meta != nil && tc.meta.DeleteFunc(hopKey) {
+		if tc.meta.Len() == 0 {
+			tc.params.Delete("_meta")
+		} else {
+			tc.params.Set("_meta", tc.meta.Bytes())
+		}
+	}
+	return tc.params.Bytes()
+}
+
+func hopKey(name string) bool { return name == "progressToken" || strings.HasPrefix(name, "berth/") }
+
+// callFacts is `_meta["berth/call"]`. A null was not observed.
+type callFacts struct {
+	CallID    string  `json:"call_id"`
+	Backend   string  `json:"backend"`
+	RuntimeID *string `json:"runtime_id"`
+	QueueMS   *int64  `json:"queue_ms"`
+	RunMS     *int64  `json:"run_ms"`
+}
+
+// jobHint stands beside a job's record for a model that reads text.
+const jobHint = "The call goes on as a job. Follow it with job_status and this JobId; do not repeat the call."
+
+// render turns the broker's reply into a response, or nil when nothing is to
+// be said.
+func (s *Server) render(rq *request, profile *catalog.Profile, call *broker.Call, verb *catalog.Verb, reply actors.Reply) []byte {
+	id := rq.msg.ID
+	switch {
+	case reply.Cancelled:
+		return nil
+	case reply.Refusal != nil:
+		return refusedCall(id, verb, reply.Refusal)
+	case reply.Job != nil:
+		return jsonrpc.AppendResult(nil, id, jobHandle(*reply.Job, reply.Replayed, profile.Exact() && verb.HasOutputSchema))
+	case reply.Answer != nil && reply.Answer.Error != nil:
+		e := reply.Answer.Error
+		return jsonrpc.AppendError(nil, id, e.Code, e.Message, e.Data)
+	case reply.Answer != nil && len(reply.Answer.Result) > 0:
+		return jsonrpc.AppendResult(nil, id, s.withFacts(profile, call, reply))
+	}
+	s.Logger.Error("the broker gave an empty reply", slog.String("call", call.ID), slog.String("verb", call.Verb), slog.String("backend", call.Backend))
+	return refusalError(id, broker.Refuse(broker.CodeInternal, "The broker has no answer to this call; the log has the details.", nil))
+}
+
+// withFacts adds the broker's facts to a result of the merged profile. An
+// exact one stays byte for byte, and so does what has no place for facts.
+func (s *Server) withFacts(profile *catalog.Profile, call *broker.Call, reply actors.Reply) json.RawMessage {
+	result := reply.Answer.Result
+	if profile.Exact() {
+		return result
+	}
+	facts := callFacts{CallID: call.ID, Backend: call.Backend}
+	if reply.Answer.RuntimeID != "" {
+		facts.RuntimeID = &reply.Answer.RuntimeID
+	}
+	facts.QueueMS = between(reply.Timing.Offered, reply.Timing.Started)
+	facts.RunMS = between(reply.Timing.Started, reply.Timing.Ended)
+	marked, err := shape.WithCallMeta(result, facts)
+	if err != nil {
+		s.Logger.Debug("a result has no place for the broker's facts", slog.String("verb", call.Verb), slog.Any("error", err))
+		return result
+	}
+	return marked
+}
+
+func between(from, to time.Time) *int64 {
+	if from.IsZero() || to.IsZero() {
+		return nil
+	}
+	ms := to.Sub(from).Milliseconds()
+	return &ms
+}
+
+// jobHandle is a job as a tool result. Where the client was shown the
+// backend's outputSchema, a handle cannot satisfy it: strict clients (the
+// TypeScript SDK is one) throw away a result without structuredContent unless
+// it is an error, and check structuredContent against the schema even then. So
+// there the handle is an error result with text only; elsewhere it is a plain
+// result with both forms.
+func jobHandle(job broker.Job, replayed, schemaShown bool) json.RawMessage {
+	handle := shape.Handle(job, replayed, schemaShown, jobHint)
+	if !schemaShown {
+		return handle
+	}
+	o, err := jsonrpc.ParseObject(handle)
+	if err != nil {
+		return handle
+	}
+	o.Delete("structuredContent")
+	return o.Bytes()
+}
+
+// refused renders what policy said no to. Only an unknown name is an error of
+// the request; everything else is an answer that a model should read.
+func refused(id []byte, profile *catalog.Profile, tc toolCall, refusal *broker.Refusal) []byte {
+	if mayAppear(profile, tc.name, refusal) {
+		// Nobody knows yet whether the verb exists.
+		return refusedCall(id, nil, pendingRefusal(profile.Pending()))
+	}
+	if refusal.Code == broker.CodeVerbUnknown {
+		return refusalError(id, refusal)
+	}
+	verb, _ := profile.Resolve(tc.name)
+	return refusedCall(id, verb, refusal)
+}
+
+// refusedCall is a refusal as a tool result with isError, in the form of the
+// verb's surface; a reused request id and a failure of ours are errors of the
+// request.
+func refusedCall(id []byte, verb *catalog.Verb, refusal *broker.Refusal) []byte {
+	switch refusal.Code {
+	case broker.CodeDuplicateRequestID, broker.CodeInternal:
+		return refusalError(id, refusal)
+	}
+	text := refusal.JSON()
+	if verb != nil && verb.Native {
+		text = refusal.NativeJSON()
+	}
+	return jsonrpc.AppendResult(nil, id, shape.ToolResult(text, true))
+}
+
+// maxReason bounds the reason of a cancel, which goes to logs and records.
+const maxReason = 500
+
+// cancelled passes a client's cancel on. What names no request of this session
+// is passed over, as the protocol says.
+func (s *Server) cancelled(rq *request) {
+	if rq.session == nil {
+		return
+	}
+	params, err := jsonrpc.ParseObject(rq.msg.Params)
+	if err != nil {
+		return
+	}
+	id, ok := params.Get("requestId")
+	if !ok || len(id) > jsonrpc.MaxIDBytes {
+		return
+	}
+	reason, _ := params.Text("reason")
+	if len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "")
+	}
+	s.Broker.Cancel(rq.session.key, string(id), reason)
+}

@@ -1,0 +1,211 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"berth/broker"
+	"berth/transport/jsonrpc"
+)
+
+// exchange is one request that may take a while and its answer: plain JSON
+// when the answer is there at once, else a stream that begins with its
+// headers, shows signs of life and ends with the answer.
+type exchange struct {
+	rq       *request
+	progress *progress // nil when the client gave no token
+	open     bool      // the stream's headers were sent
+}
+
+// run does work and writes what it returns: a JSON-RPC response, or nil when
+// nothing is to be said. ctx of work ends when the client is gone. run
+// returns when both work and the response have ended.
+func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
+	ctx, cancel := context.WithCancel(x.rq.r.Context())
+	defer cancel()
+	done := make(chan []byte, 1)
+	go func() { done <- s.guarded(ctx, x.rq, work) }()
+
+	// A client that cannot read a stream just waits; one that reads nothing
+	// else gets its headers now.
+	wait := s.Limits.Quick
+	if !x.rq.accept.json {
+		wait = 0
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		var err error
+		select {
+		case message := <-done:
+			x.finish(message)
+			return
+		case <-x.progress.signal():
+			err = x.sendProgress()
+		case <-timer.C:
+			err = x.signOfLife()
+		}
+		if err != nil {
+			cancel() // the client is gone or takes nothing: the same to us
+			<-done
+			return
+		}
+		timer.Reset(s.Limits.KeepAlive)
+	}
+}
+
+// guarded keeps a panic in work from ending the process; the client gets an
+// answer all the same.
+func (s *Server) guarded(ctx context.Context, rq *request, work func(context.Context) []byte) (message []byte) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.Logger.Error("panic while a request was handled", "method", rq.msg.Method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			message = refusalError(rq.msg.ID, broker.AsRefusal(fmt.Errorf("panic: %v", p)))
+		}
+	}()
+	return work(ctx)
+}
+
+// finish sends the last progress and the answer.
+func (x *exchange) finish(message []byte) {
+	if x.rq.accept.stream && x.progress.waiting() {
+		if err := x.sendProgress(); err != nil {
+			return
+		}
+	}
+	switch {
+	case x.open:
+	case message == nil && !x.rq.accept.stream:
+		x.rq.w.WriteHeader(http.StatusNoContent)
+		return
+	case message != nil && x.rq.accept.json:
+		x.rq.send(http.StatusOK, message)
+		return
+	}
+	if x.begin() != nil {
+		return
+	}
+	if message == nil || x.event(message) == nil {
+		x.rq.endDeadline()
+	}
+}
+
+// begin sends the headers of the stream, once.
+func (x *exchange) begin() error {
+	if x.open {
+		return nil
+	}
+	x.open = true
+	h := x.rq.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no") // a proxy that collects would undo the flush
+	x.rq.writeDeadline()
+	x.rq.w.WriteHeader(http.StatusOK)
+	return x.rq.control.Flush()
+}
+
+var (
+	eventHead = []byte("event: message\ndata: ")
+	eventTail = []byte("\n\n")
+	comment   = []byte(": \n\n")
+)
+
+// event sends one message. JSON has no line breaks that mean anything, so a
+// message is one data line.
+func (x *exchange) event(message []byte) error {
+	return x.write(eventHead, jsonrpc.OneLine(message), eventTail)
+}
+
+func (x *exchange) write(parts ...[]byte) error {
+	x.rq.writeDeadline()
+	for _, p := range parts {
+		if _, err := x.rq.w.Write(p); err != nil {
+			return err
+		}
+	}
+	return x.rq.control.Flush()
+}
+
+// signOfLife opens the stream, or shows on an idle one that the request is
+// still being worked on.
+func (x *exchange) signOfLife() error {
+	if !x.rq.accept.stream {
+		return nil
+	}
+	if !x.open {
+		return x.begin()
+	}
+	if own := x.progress.own(); own != nil {
+		return x.event(own)
+	}
+	return x.write(comment)
+}
+
+func (x *exchange) sendProgress() error {
+	message := x.progress.take()
+	if message == nil || !x.rq.accept.stream {
+		return nil
+	}
+	if err := x.begin(); err != nil {
+		return err
+	}
+	return x.event(message)
+}
+
+// streams counts the requests that wait for an answer, refuses above a limit
+// and while draining, and tells when none is left.
+type streams struct {
+	mu       sync.Mutex
+	limit    int
+	open     int
+	draining bool
+	idle     chan struct{} // closed when draining and none is open
+}
+
+func (s *streams) init(limit int) { s.limit, s.idle = limit, make(chan struct{}) }
+
+// enter takes a place; the caller leaves when refusal is nil.
+func (s *streams) enter() *broker.Refusal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining:
+		return broker.Refuse(broker.CodeShuttingDown, "The broker is stopping and takes no new work; try again when it is back.", nil)
+	case s.open >= s.limit:
+		return broker.Refuse(broker.CodeOverloaded, "The broker has as many open requests as it takes.", map[string]any{"open": s.open}).Retry(time.Second)
+	}
+	s.open++
+	return nil
+}
+
+func (s *streams) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open--
+	if s.draining && s.open == 0 {
+		close(s.idle)
+	}
+}
+
+func (s *streams) drain(ctx context.Context) int {
+	s.mu.Lock()
+	if !s.draining {
+		s.draining = true
+		if s.open == 0 {
+			close(s.idle)
+		}
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.idle:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}

@@ -1,0 +1,90 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	"berth/broker"
+	"berth/broker/catalog"
+	"berth/transport/jsonrpc"
+)
+
+// listTools answers from the rendered pages. While a backend of the profile is
+// unknown it waits a little; then a merged list says what is missing and an
+// exact one is an error, because an empty list would be a lie.
+func (s *Server) listTools(rq *request) {
+	if refusal := s.admit(rq); refusal != nil {
+		rq.refuse(refusal)
+		return
+	}
+	defer s.streams.leave()
+	cursor := ""
+	if rq.msg.Params != nil {
+		params, err := jsonrpc.ParseObject(rq.msg.Params)
+		if err != nil {
+			rq.fail(jsonrpc.CodeInvalidParams, `"params" must be an object`, nil)
+			return
+		}
+		if _, there := params.Get("cursor"); there {
+			if cursor, _ = params.Text("cursor"); cursor == "" {
+				rq.refuse(broker.Refuse(broker.CodeInvalidArguments, "The cursor is none that a list of this profile gave.", nil))
+				return
+			}
+		}
+	}
+	profile, ok := s.Broker.Catalog().Profile(rq.profile)
+	if ok && len(profile.Pending()) == 0 {
+		rq.answer(s.page(rq.msg.ID, profile, cursor))
+		return
+	}
+	s.run(&exchange{rq: rq}, func(ctx context.Context) []byte {
+		profile, refusal := s.await(ctx, rq.profile)
+		if refusal != nil {
+			return refusalError(rq.msg.ID, refusal)
+		}
+		if pending := profile.Pending(); len(pending) > 0 && rq.profile != "" {
+			return refusalError(rq.msg.ID, pendingRefusal(pending))
+		}
+		return s.page(rq.msg.ID, profile, cursor)
+	})
+}
+
+// page gives one page; what is pending is named in it.
+func (s *Server) page(id []byte, profile *catalog.Profile, cursor string) []byte {
+	page, refusal := profile.Page(cursor)
+	if refusal != nil {
+		return refusalError(id, refusal)
+	}
+	if pending := profile.Pending(); len(pending) > 0 {
+		marked, err := markPending(page, pending)
+		if err != nil {
+			s.Logger.Error("a page of the list could not be marked", slog.Any("error", err))
+			return refusalError(id, broker.AsRefusal(err))
+		}
+		page = marked
+	}
+	return jsonrpc.AppendResult(nil, id, page)
+}
+
+func markPending(page json.RawMessage, pending []string) (json.RawMessage, error) {
+	o, err := jsonrpc.ParseObject(page)
+	if err != nil {
+		return nil, err
+	}
+	meta, err := json.Marshal(map[string]any{"berth/pending": pending})
+	if err != nil {
+		return nil, err
+	}
+	o.Set("_meta", meta)
+	return o.Bytes(), nil
+}
+
+// admit takes a place for a request that may wait, unless its session is not
+// taken. The caller leaves when it gives nil.
+func (s *Server) admit(rq *request) *broker.Refusal {
+	if rq.attach != nil {
+		return rq.attach
+	}
+	return s.streams.enter()
+}

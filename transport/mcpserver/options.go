@@ -1,0 +1,135 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"berth/actors"
+	"berth/broker"
+	"berth/broker/catalog"
+)
+
+// Calls is how calls are run.
+type Calls interface {
+	// Do runs one call and waits for its reply. The end of ctx means that the
+	// caller's connection was dropped.
+	Do(ctx context.Context, req actors.Request) actors.Reply
+	// Cancel asks for the end of a session's request; requestID is its raw id.
+	Cancel(session, requestID, reason string)
+}
+
+// Sessions is who knows the harness sessions.
+type Sessions interface {
+	// Attach makes a session known. It is called for each request of a session.
+	Attach(actors.SessionInfo) *broker.Refusal
+	// End forgets a session.
+	End(session string)
+}
+
+// Catalogs is where verbs are looked up.
+type Catalogs interface {
+	Catalog() *catalog.Snapshot
+	// AwaitCatalog returns when nothing in the profile is pending, else when ctx ends.
+	AwaitCatalog(ctx context.Context, profile string) *catalog.Snapshot
+}
+
+// Broker is what the front needs of the rest of Berth; actors.System is one.
+type Broker interface {
+	Calls
+	Sessions
+	Catalogs
+}
+
+// Options configures [New]. Broker, Authenticate and SessionKey are required.
+type Options struct {
+	Broker Broker
+	// Authenticate gives the principal of a request's credential. It must not
+	// read the body.
+	Authenticate func(*http.Request) (broker.Principal, bool)
+	// SessionKey signs session ids, at least 16 bytes. Every broker with the
+	// same key accepts them, the next life of this one included.
+	SessionKey []byte
+	// RuntimeID names this life of the broker; Version its build.
+	RuntimeID string
+	Version   string
+
+	Logger *slog.Logger // nil: nothing is logged
+	// AllowedHosts are host names, without port, that a request may be for
+	// besides loopback ones; AllowedOrigins whole origins ("https://x.example").
+	AllowedHosts   []string
+	AllowedOrigins []string
+	Limits         Limits
+	// PromoteAfter is the table that says how long each client is known to
+	// wait for an answer; nil is [DefaultPromoteAfter].
+	PromoteAfter []ClientPatience
+
+	Now    func() time.Time // nil: time.Now
+	Random io.Reader        // nil: crypto/rand
+}
+
+// Limits bounds what one client can make the front hold. A zero value is the
+// default that stands beside it.
+type Limits struct {
+	MaxBody    int64         // bytes of a request's body; 64 MiB + 1 KiB
+	MaxStreams int           // requests that wait for an answer at once; 4096
+	ReadBody   time.Duration // for a whole body to arrive; 60 s
+	WriteEvent time.Duration // for a client to take one event; 30 s
+	KeepAlive  time.Duration // between signs of life on an idle stream; 10 s
+	ListWait   time.Duration // for a list that is not known yet; 5 s
+	// Quick is how long an answer may take and still be sent as plain JSON; 75 ms.
+	Quick time.Duration
+}
+
+func (l Limits) withDefaults() Limits {
+	defaultTo(&l.MaxBody, 64<<20+1<<10)
+	defaultTo(&l.MaxStreams, 4096)
+	defaultTo(&l.ReadBody, 60*time.Second)
+	defaultTo(&l.WriteEvent, 30*time.Second)
+	defaultTo(&l.KeepAlive, 10*time.Second)
+	defaultTo(&l.ListWait, 5*time.Second)
+	defaultTo(&l.Quick, 75*time.Millisecond)
+	return l
+}
+
+func defaultTo[T int | int64 | time.Duration](value *T, def T) {
+	if *value <= 0 {
+		*value = def
+	}
+}
+
+// minSessionKey is the shortest key that signs session ids.
+const minSessionKey = 16
+
+// validate says what is missing.
+func (o *Options) validate() error {
+	switch {
+	case o.Broker == nil:
+		return errors.New("mcpserver: Options.Broker is missing")
+	case o.Authenticate == nil:
+		return errors.New("mcpserver: Options.Authenticate is missing")
+	case len(o.SessionKey) < minSessionKey:
+		return errors.New("mcpserver: Options.SessionKey is shorter than 16 bytes")
+	}
+	return nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.PromoteAfter == nil {
+		o.PromoteAfter = DefaultPromoteAfter
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	o.Limits = o.Limits.withDefaults()
+}

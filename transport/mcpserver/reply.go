@@ -1,0 +1,115 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"berth/broker"
+	"berth/transport/jsonrpc"
+)
+
+// codeRefused is the JSON-RPC code of a refusal that is about the request
+// rather than about a call. It stands in the range that implementations are
+// free to use; data.code says what it is.
+const codeRefused = -32010
+
+// problem is the body of an HTTP error, the operator API's form.
+type problem struct {
+	Error   string      `json:"Error"`
+	Code    broker.Code `json:"Code,omitempty"`
+	Message string      `json:"Message"`
+}
+
+func writeProblem(w http.ResponseWriter, status int, name string, code broker.Code, message string) {
+	body, err := json.Marshal(problem{Error: name, Code: code, Message: message})
+	if err != nil { // three strings cannot fail to encode
+		body = []byte(`{"Error":"InternalError"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that is gone needs no answer
+}
+
+// result answers a request at once.
+func (rq *request) result(result []byte) {
+	rq.answer(jsonrpc.AppendResult(nil, rq.msg.ID, result))
+}
+
+// fail answers a request at once with an error.
+func (rq *request) fail(code int, message string, data []byte) {
+	rq.answer(jsonrpc.AppendError(nil, rq.msg.ID, code, message, data))
+}
+
+// refuse answers a request at once with a refusal as an error.
+func (rq *request) refuse(r *broker.Refusal) { rq.answer(refusalError(rq.msg.ID, r)) }
+
+// refusalError is a refusal as a JSON-RPC error: for requests that are no
+// call, and for what the protocol calls an error of the request.
+func refusalError(id []byte, r *broker.Refusal) []byte {
+	code := codeRefused
+	switch r.Code {
+	case broker.CodeVerbUnknown, broker.CodeInvalidArguments:
+		code = jsonrpc.CodeInvalidParams
+	case broker.CodeDuplicateRequestID:
+		code = jsonrpc.CodeInvalidRequest
+	case broker.CodeInternal:
+		code = jsonrpc.CodeInternal
+	}
+	return jsonrpc.AppendError(nil, id, code, r.Message, r.JSON())
+}
+
+// answer sends a message that is ready, in a form that the client takes.
+func (rq *request) answer(message []byte) {
+	if rq.accept.json {
+		rq.send(http.StatusOK, message)
+		return
+	}
+	x := exchange{rq: rq}
+	x.finish(message)
+}
+
+// send writes one JSON body.
+func (rq *request) send(status int, message []byte) {
+	h := rq.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(message)))
+	rq.writeDeadline()
+	rq.w.WriteHeader(status)
+	_, err := rq.w.Write(message)
+	if err == nil {
+		err = rq.control.Flush()
+	}
+	if err == nil {
+		rq.endDeadline()
+	}
+}
+
+// Deadlines are best effort: a ResponseWriter of a test or of another server
+// may have none, and the connection is then bounded by whoever gave it.
+
+func (rq *request) readDeadline(t time.Time) { _ = rq.control.SetReadDeadline(t) }
+
+func (rq *request) writeDeadline() {
+	_ = rq.control.SetWriteDeadline(time.Now().Add(rq.writeLimit))
+}
+
+// endDeadline takes our deadline off a connection that other handlers may
+// answer on, unless its server sets one for each request anyway.
+func (rq *request) endDeadline() {
+	if srv, ok := rq.r.Context().Value(http.ServerContextKey).(*http.Server); ok && srv.WriteTimeout > 0 {
+		return
+	}
+	_ = rq.control.SetWriteDeadline(time.Time{})
+}
+
+// clip shortens text of a client before it is repeated to it.
+func clip(text string) string {
+	const most = 200
+	if len(text) <= most {
+		return text
+	}
+	return text[:most] + "..."
+}
