@@ -44,6 +44,10 @@ const (
 	CodeReapedAsStale       Code = "reaped_as_stale"
 	CodeOperationFailed     Code = "operation_failed"
 	CodeTrackedWorkLost     Code = "tracked_work_lost"
+	CodeInvalidStatus       Code = "invalid_status"
+	CodeNotFound            Code = "not_found"
+	CodeMethodNotAllowed    Code = "method_not_allowed"
+	CodeGlobalAdministrator Code = "global_administrator_required"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -84,6 +88,10 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeReapedAsStale:       {false},
 	CodeOperationFailed:     {false},
 	CodeTrackedWorkLost:     {false},
+	CodeInvalidStatus:       {false},
+	CodeNotFound:            {false},
+	CodeMethodNotAllowed:    {false},
+	CodeGlobalAdministrator: {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

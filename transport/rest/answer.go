@@ -1,0 +1,155 @@
+package rest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+
+	"berth/broker"
+	"berth/transport/httpguard"
+)
+
+// maxSmallBody limits the body of every request that carries no arguments of
+// a verb, in bytes.
+const maxSmallBody = 64 << 10
+
+// refused is an error with a status of its own.
+type refused struct {
+	status  int
+	word    string // instead of the status's usual word
+	refusal *broker.Refusal
+}
+
+func (e *refused) Error() string { return e.refusal.Error() }
+func (e *refused) Unwrap() error { return e.refusal }
+
+// statuses maps codes to HTTP statuses; a code that is not here is 500 when
+// it is `internal` and 400 otherwise.
+var statuses = map[broker.Code]int{
+	broker.CodeUnauthorized:        http.StatusUnauthorized,
+	broker.CodeOriginForbidden:     http.StatusForbidden,
+	broker.CodeGlobalAdministrator: http.StatusForbidden,
+	broker.CodeNotFound:            http.StatusNotFound,
+	broker.CodeJobNotFound:         http.StatusNotFound,
+	broker.CodeProfileUnknown:      http.StatusNotFound,
+	broker.CodeVerbUnknown:         http.StatusNotFound,
+	broker.CodeMethodNotAllowed:    http.StatusMethodNotAllowed,
+	broker.CodeJobTerminal:         http.StatusConflict,
+	broker.CodeIdempotencyConflict: http.StatusConflict,
+	broker.CodeHoldActive:          http.StatusConflict,
+	broker.CodeRequestTooLarge:     http.StatusRequestEntityTooLarge,
+	broker.CodeOverloaded:          http.StatusTooManyRequests,
+	broker.CodeInternal:            http.StatusInternalServerError,
+	broker.CodeJobJournal:          http.StatusServiceUnavailable,
+	broker.CodeShuttingDown:        http.StatusServiceUnavailable,
+	broker.CodeCatalogPending:      http.StatusServiceUnavailable,
+	broker.CodeBackendUnavailable:  http.StatusServiceUnavailable,
+}
+
+// answering makes a handler of a method that gives a value to encode, or an
+// error.
+func answering(method func(*api, *http.Request) (any, error)) func(*api) http.Handler {
+	return func(a *api) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			v, err := method(a, r)
+			if err != nil {
+				a.fail(w, r, err)
+				return
+			}
+			httpguard.WriteJSON(w, http.StatusOK, v)
+		})
+	}
+}
+
+// fail writes err. An error that is no refusal is logged here and reaches the
+// caller as a neutral sentence.
+func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var own *refused
+	if errors.As(err, &own) {
+		httpguard.WriteError(w, own.status, own.word, own.refusal)
+		return
+	}
+	switch {
+	case errors.Is(err, broker.ErrJobNotFound):
+		err = broker.Refuse(broker.CodeJobNotFound, "Job not found", map[string]any{"JobId": r.PathValue("id")})
+	case errors.Is(err, broker.ErrJobFinal):
+		err = broker.Refuse(broker.CodeJobTerminal, "The job is final; there is nothing left to cancel.", map[string]any{"JobId": r.PathValue("id")})
+	case errors.Is(err, broker.ErrJournalBusy):
+		err = broker.Refuse(broker.CodeJobJournal, "The journal has too many writes waiting; nothing was written.", nil)
+	}
+	refusal := broker.AsRefusal(err)
+	if refusal.Code == broker.CodeInternal {
+		a.Log.Error("a request failed", slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+	status, known := statuses[refusal.Code]
+	if !known {
+		status = http.StatusBadRequest
+	}
+	httpguard.WriteError(w, status, "", refusal)
+}
+
+func badRequest(code broker.Code, message string, detail map[string]any) error {
+	return &refused{status: http.StatusBadRequest, refusal: broker.Refuse(code, message, detail)}
+}
+
+// decode reads one JSON object into v. Keys match in any letter case, unknown
+// ones are passed over (contracts/native.md sections 1.7 and 21). No body at
+// all is an empty object.
+func decode(body io.Reader, v any) error {
+	dec := json.NewDecoder(body)
+	err := dec.Decode(v)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err == nil {
+		if _, more := dec.Token(); errors.Is(more, io.EOF) {
+			return nil
+		} else if err = more; err == nil {
+			err = errors.New("something follows the JSON object")
+		}
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return &refused{status: http.StatusRequestEntityTooLarge, refusal: httpguard.TooLarge(tooLarge.Limit)}
+	}
+	// The decoder's own text may quote the body, so only the place is told.
+	message := "The body is not one JSON object."
+	var wrongType *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	if errors.As(err, &wrongType) && wrongType.Field != "" {
+		message = fmt.Sprintf("The field %s must be of type %s.", wrongType.Field, wrongType.Type)
+	} else if errors.As(err, &syntax) {
+		message = fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.Offset)
+	}
+	return &refused{status: http.StatusBadRequest, word: "DeserializationError", refusal: broker.Refuse(broker.CodeInvalidArguments, message, nil)}
+}
+
+// number reads a whole number of the query. What is outside [low, high] is
+// clamped (contracts/native.md section 0); what is no number is refused.
+func number(r *http.Request, name string, otherwise, low, high int) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if errors.Is(err, strconv.ErrRange) {
+		n, err = high, nil
+		if text[0] == '-' {
+			n = low
+		}
+	}
+	if err != nil {
+		return 0, badRequest(broker.CodeInvalidArguments, name+" must be a whole number.", map[string]any{"Name": name})
+	}
+	return min(max(n, low), high), nil
+}
+
+func countingIDs() func() string {
+	var n atomic.Uint64
+	return func() string { return "rest-" + strconv.FormatUint(n.Add(1), 10) }
+}

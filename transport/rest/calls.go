@@ -1,0 +1,167 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"berth/actors"
+	"berth/broker"
+	"berth/broker/catalog"
+	"berth/broker/policy"
+	"berth/transport/httpguard"
+)
+
+// maxPromoteAfter bounds what a request may ask for; who wants to wait longer
+// says never.
+const maxPromoteAfter = 24 * time.Hour
+
+// call answers POST /api/v1/calls. It is the MCP front's path without MCP:
+// policy, then the broker.
+func (a *api) call(w http.ResponseWriter, r *http.Request) {
+	var request CallRequest
+	if err := request.decode(r); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	caller, _ := httpguard.Principal(r.Context())
+	out := keepAlive(w, a.KeepAlive)
+	defer out.stop() // also when what follows panics
+	answer := a.run(r.Context(), caller, request)
+	out.stop()
+	if out.begun {
+		writeRest(w, answer)
+		return
+	}
+	httpguard.WriteJSON(w, http.StatusOK, answer)
+}
+
+func (c *CallRequest) decode(r *http.Request) error {
+	if err := decode(r.Body, c); err != nil {
+		return err
+	}
+	if strings.TrimSpace(c.Name) == "" {
+		return badRequest(broker.CodeInvalidArguments, "Name must say which verb to call.", map[string]any{"Name": "Name"})
+	}
+	arguments := bytes.TrimSpace(c.Arguments)
+	switch {
+	case len(arguments) == 0 || string(arguments) == "null":
+		c.Arguments = json.RawMessage("{}") // a verb gets an object, whatever its caller left out
+	case arguments[0] != '{':
+		return badRequest(broker.CodeInvalidArguments, "Arguments must be an object.", map[string]any{"Name": "Arguments"})
+	}
+	if s := c.PromoteAfterSeconds; s != nil && *s > maxPromoteAfter.Seconds() {
+		return badRequest(broker.CodeInvalidArguments, "PromoteAfterSeconds must be at most a day.", map[string]any{"Name": "PromoteAfterSeconds"})
+	}
+	return nil
+}
+
+// run takes one call through policy and the broker.
+func (a *api) run(ctx context.Context, caller broker.Principal, c CallRequest) CallAnswer {
+	profile, refusal := a.profile(ctx, c)
+	if refusal != nil {
+		return CallAnswer{Refusal: refusal.JSON()}
+	}
+	plan, refusal := policy.Check(policy.Input{Profile: profile, Principal: caller, Name: c.Name, Arguments: c.Arguments, Meta: c.meta()})
+	if refusal != nil {
+		return CallAnswer{Refusal: refusal.JSON()}
+	}
+	reply := a.Calls.Do(ctx, a.request(caller, c, plan))
+	answer := CallAnswer{Timing: timingView(reply.Timing)}
+	switch {
+	case reply.Refusal != nil:
+		answer.Refusal = reply.Refusal.JSON()
+	case reply.Job != nil:
+		answer.Job = reply.Job.Handle(reply.Replayed)
+	case reply.Answer != nil:
+		answer.Result, answer.Error, answer.RuntimeID = reply.Answer.Result, reply.Answer.Error, text(reply.Answer.RuntimeID)
+	case reply.Cancelled:
+		answer.Refusal = broker.Refuse(broker.CodeCancelled, "The call was cancelled.", nil).JSON()
+	default:
+		a.Log.Error("a call ended without an answer", slog.String("verb", plan.Verb.Name))
+		answer.Refusal = broker.AsRefusal(fmt.Errorf("no answer")).JSON()
+	}
+	return answer
+}
+
+// profile gives the profile to look the name up in. Only a name that is not
+// known yet waits for backends of which nothing is known.
+func (a *api) profile(ctx context.Context, c CallRequest) (*catalog.Profile, *broker.Refusal) {
+	unknown := broker.Refuse(broker.CodeProfileUnknown, "There is no profile of this name.", map[string]any{"profile": c.Profile})
+	profile, ok := a.Calls.Catalog().Profile(c.Profile)
+	if !ok {
+		return nil, unknown
+	}
+	if _, known := profile.Resolve(c.Name); known || len(profile.Pending()) == 0 {
+		return profile, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.CatalogWait)
+	defer cancel()
+	if profile, ok = a.Calls.AwaitCatalog(ctx, c.Profile).Profile(c.Profile); !ok {
+		return nil, unknown
+	}
+	return profile, nil
+}
+
+// meta puts what the request says beside its arguments where policy reads it.
+func (c *CallRequest) meta() json.RawMessage {
+	meta := map[string]string{}
+	if c.IdempotencyKey != "" {
+		meta[policy.MetaIdempotencyKey] = c.IdempotencyKey
+	}
+	if c.ExpectedRuntimeID != "" {
+		meta[policy.MetaExpectedRuntimeID] = c.ExpectedRuntimeID
+	}
+	if len(meta) == 0 {
+		return nil
+	}
+	return raw(meta)
+}
+
+func (a *api) request(caller broker.Principal, c CallRequest, plan policy.Plan) actors.Request {
+	verb := plan.Verb
+	request := actors.Request{
+		Call: &broker.Call{
+			ID: a.CallID(), Principal: caller, Backend: verb.Backend, Verb: verb.Name,
+			Effects: plan.Effects, Lane: plan.Lane, Seats: max(1, verb.Seats),
+			Method: "tools/call", Params: params(verb.Upstream, plan.Arguments),
+			ExpectedRuntimeID: plan.ExpectedRuntimeID,
+		},
+		PromoteAfter: a.PromoteAfter, Long: plan.Long,
+		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest,
+	}
+	if verb.PromoteAfter != nil {
+		request.PromoteAfter = *verb.PromoteAfter
+	}
+	if c.PromoteAfterSeconds != nil {
+		request.PromoteAfter = time.Duration(max(0, *c.PromoteAfterSeconds) * float64(time.Second))
+	}
+	if verb.CallTimeout != nil {
+		request.CallTimeout = *verb.CallTimeout
+	}
+	return request
+}
+
+// params is what a backend receives; the arguments keep their bytes.
+func params(upstream string, arguments json.RawMessage) json.RawMessage {
+	return raw(struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}{upstream, arguments})
+}
+
+// raw encodes without escaping for HTML.
+func raw(v any) json.RawMessage {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic("encode a value that was decoded before: " + err.Error())
+	}
+	return bytes.TrimSpace(out.Bytes())
+}

@@ -1,0 +1,136 @@
+package rest
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"berth/broker"
+	"berth/transport/httpguard"
+)
+
+// maxWait is the longest waitSeconds (contracts/native.md section 2).
+const maxWait = 50
+
+// maxPageSize bounds a page; a list without paging is whole.
+const maxPageSize = 1000
+
+var jobStatuses = []broker.JobStatus{broker.JobAccepted, broker.JobRunning, broker.JobSucceeded, broker.JobFailed, broker.JobLost}
+
+func (a *api) jobs(r *http.Request) (any, error) {
+	filter, err := jobFilter(r)
+	if err != nil {
+		return nil, err
+	}
+	found, err := a.Jobs.Jobs(filter)
+	if err != nil {
+		return nil, err
+	}
+	now := a.Now()
+	out := JobPage{Page: page([]json.RawMessage{}), UnreadableJournalRecords: found.Unreadable}
+	out.TotalRecords = found.Total
+	for _, job := range found.Jobs {
+		if job.Expired(now) { // past its retention and not pruned yet
+			out.TotalRecords--
+			continue
+		}
+		job.Result = nil
+		out.Objects = append(out.Objects, job.Handle(false))
+	}
+	return out, nil
+}
+
+func jobFilter(r *http.Request) (broker.JobFilter, error) {
+	query := r.URL.Query()
+	filter := broker.JobFilter{Operation: query.Get("operation")}
+	if word := query.Get("status"); word != "" {
+		for _, s := range jobStatuses {
+			if strings.EqualFold(word, string(s)) {
+				filter.Status = s
+			}
+		}
+		if filter.Status == "" {
+			return filter, badRequest(broker.CodeInvalidStatus, "There is no such job status.",
+				map[string]any{"Statuses": jobStatuses})
+		}
+	}
+	if !query.Has("pageNumber") && !query.Has("pageSize") {
+		return filter, nil
+	}
+	size, err := number(r, "pageSize", 100, 1, maxPageSize)
+	if err != nil {
+		return filter, err
+	}
+	at, err := number(r, "pageNumber", 1, 1, 1<<30)
+	if err != nil {
+		return filter, err
+	}
+	filter.Limit, filter.Offset = size, (at-1)*size
+	return filter, nil
+}
+
+func (a *api) job(r *http.Request) (any, error) {
+	seconds, err := number(r, "waitSeconds", 0, 0, maxWait)
+	if err != nil {
+		return nil, err
+	}
+	job, err := a.awaitJob(r, r.PathValue("id"), time.Duration(seconds)*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return job.Handle(false), nil
+}
+
+// maxWakes bounds the reads of one wait: a watch that signals without a change
+// of status, over and over, must not become a loop.
+const maxWakes = 1000
+
+// awaitJob answers at once when the job is final, at the first change of its
+// status, else with its present state when the time is over.
+func (a *api) awaitJob(r *http.Request, id string, wait time.Duration) (broker.Job, error) {
+	first, err := a.Jobs.Job(id)
+	if err != nil || first.Status.Final() || wait <= 0 {
+		return first, err
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for range maxWakes {
+		// The watch begins before the read, so no change falls between them.
+		changed, stop := a.Jobs.Watch(id)
+		job, err := a.Jobs.Job(id)
+		if err != nil || job.Status != first.Status {
+			stop()
+			return job, err
+		}
+		select {
+		case <-changed:
+			stop()
+		case <-timer.C:
+			stop()
+			return a.Jobs.Job(id)
+		case <-r.Context().Done(): // the caller left; what is written goes nowhere
+			stop()
+			return job, nil
+		}
+	}
+	return a.Jobs.Job(id)
+}
+
+func (a *api) cancelJob(r *http.Request) (any, error) {
+	var body struct{ Reason string }
+	if err := decode(http.MaxBytesReader(nil, r.Body, maxSmallBody), &body); err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	if strings.TrimSpace(body.Reason) == "" {
+		return nil, badRequest(broker.CodeMissingReason, "Say in Reason why the job is cancelled; it is kept with the job.",
+			map[string]any{"JobId": id})
+	}
+	caller, _ := httpguard.Principal(r.Context())
+	job, err := a.Jobs.CancelJob(r.Context(), id, body.Reason, caller)
+	if err != nil {
+		return nil, err
+	}
+	return job.Handle(false), nil
+}

@@ -1,0 +1,129 @@
+package rest
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"berth/actors"
+	"berth/broker"
+	"berth/broker/catalog"
+	"berth/transport/httpguard"
+)
+
+// Calls runs calls. *actors.System satisfies it, as it does Views and Jobs.
+type Calls interface {
+	// Do runs one call that passed policy. The end of ctx is the caller's
+	// connection having dropped.
+	Do(ctx context.Context, r actors.Request) actors.Reply
+	// Catalog gives the present snapshot.
+	Catalog() *catalog.Snapshot
+	// AwaitCatalog gives a snapshot in which nothing of the profile is
+	// pending, or the present one when ctx ends.
+	AwaitCatalog(ctx context.Context, profile string) *catalog.Snapshot
+}
+
+// Views shows what the broker is doing.
+type Views interface {
+	Sessions() []actors.SessionView
+	Backends(ctx context.Context) []actors.BackendView
+}
+
+// Jobs reads and cancels jobs.
+type Jobs interface {
+	Job(id string) (broker.Job, error)
+	Jobs(filter broker.JobFilter) (broker.JobPage, error)
+	// Watch gives a channel that is signalled or closed when the job changes,
+	// and what ends the watch.
+	Watch(id string) (<-chan struct{}, func())
+	CancelJob(ctx context.Context, id, reason string, by broker.Principal) (broker.Job, error)
+}
+
+// Journal gives its facts as values that encode to JSON.
+type Journal interface {
+	Stats(ctx context.Context) (any, error)
+	Check(ctx context.Context) (any, error)
+}
+
+// Token replaces the credential. The old one must be refused once Rotate has
+// returned; the new one is found in the state directory only.
+type Token interface {
+	Rotate() error
+}
+
+// Options is what the operator API stands on.
+type Options struct {
+	// Guard checks every request but /healthz. Required.
+	Guard *httpguard.Guard
+	// Calls, Views and Jobs are required. A route whose Journal, Token or
+	// Metrics is nil answers 404.
+	Calls   Calls
+	Views   Views
+	Jobs    Jobs
+	Journal Journal
+	Token   Token
+	Metrics http.Handler
+
+	// Version is the broker's, RuntimeID names its life, Started its begin.
+	Version   string
+	RuntimeID string
+	Started   time.Time
+
+	// PromoteAfter is how long a call waits before it becomes a job, when
+	// neither the request nor the verb says; zero is 45 s.
+	PromoteAfter time.Duration
+	// KeepAlive is how often a waiting call writes white space; zero is 10 s.
+	KeepAlive time.Duration
+	// CatalogWait is how long a list or an unknown name waits for backends of
+	// which nothing is known yet; zero is 5 s.
+	CatalogWait time.Duration
+	// CallID makes ids of calls, unique in this process; nil counts.
+	CallID func() string
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Log takes what a caller is not told; nil discards.
+	Log *slog.Logger
+}
+
+type api struct {
+	Options
+}
+
+// New builds the handler of every route in [Routes].
+func New(o Options) http.Handler {
+	if o.Guard == nil {
+		o.Guard = httpguard.New(httpguard.Options{}) // lets nobody in
+	}
+	if o.PromoteAfter == 0 {
+		o.PromoteAfter = 45 * time.Second
+	}
+	if o.KeepAlive <= 0 {
+		o.KeepAlive = 10 * time.Second
+	}
+	if o.CatalogWait <= 0 {
+		o.CatalogWait = 5 * time.Second
+	}
+	if o.CallID == nil {
+		o.CallID = countingIDs()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &api{Options: o}
+	guarded := o.Guard.Wrap(a.mux())
+	open := openPaths()
+	return httpguard.Recover(o.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The split is made before any mux, which would answer some paths with
+		// a redirect and so without asking for a credential.
+		if h, ok := open[r.URL.Path]; ok {
+			httpguard.Headers(w)
+			h(a).ServeHTTP(w, r)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	}))
+}

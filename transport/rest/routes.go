@@ -1,0 +1,113 @@
+package rest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"berth/broker"
+	"berth/transport/httpguard"
+)
+
+// Route is one row of the operator API. Path uses the patterns of
+// http.ServeMux.
+type Route struct {
+	Method  string
+	Path    string
+	Summary string
+	// Open is true where no credential is asked for.
+	Open    bool
+	handler func(*api) http.Handler
+}
+
+// routes is the one table: registration, tests and documents derive from it.
+var routes = []Route{
+	{"GET", "/healthz", "Says ok, nothing else.", true, func(*api) http.Handler { return http.HandlerFunc(healthz) }},
+	{"GET", "/metrics", "Metrics in the Prometheus text format.", false, func(a *api) http.Handler { return orNotFound(a.Metrics) }},
+	{"GET", "/api/v1/status", "Version, runtime id, start, uptime and counts.", false, answering((*api).status)},
+	{"GET", "/api/v1/tools", "The verbs that a profile advertises (?profile=), with their effects, and the backends of which nothing is known yet.", false, answering((*api).tools)},
+	{"GET", "/api/v1/backends", "Every backend: state, runtime id, queue and counters.", false, answering((*api).backends)},
+	{"GET", "/api/v1/sessions", "Every live harness session.", false, answering((*api).sessions)},
+	{"GET", "/api/v1/jobs", "Jobs, newest first (?status=&operation=&pageNumber=&pageSize=).", false, answering((*api).jobs)},
+	{"GET", "/api/v1/jobs/{id}", "One job with its result; ?waitSeconds=0..50 waits for a change.", false, answering((*api).job)},
+	{"POST", "/api/v1/jobs/{id}/cancel", "Ends an unfinished job; Reason is required.", false, answering((*api).cancelJob)},
+	{"POST", "/api/v1/calls", "Calls a verb and waits for its answer or its job.", false, func(a *api) http.Handler { return http.HandlerFunc(a.call) }},
+	{"GET", "/api/v1/journal/stats", "Size and counts of the journal.", false, answering((*api).journalStats)},
+	{"GET", "/api/v1/journal/check", "Reads the whole journal and reports what is wrong with it.", false, answering((*api).journalCheck)},
+	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", false, answering((*api).rotateToken)},
+}
+
+// Routes lists the rows of the operator API, in the order in which they are
+// documented.
+func Routes() []Route { return slices.Clone(routes) }
+
+func openPaths() map[string]func(*api) http.Handler {
+	open := map[string]func(*api) http.Handler{}
+	for _, r := range routes {
+		if r.Open {
+			open[r.Path] = r.handler
+		}
+	}
+	return open
+}
+
+// mux registers every row that is behind the guard, an answer for a known path
+// with another method, and one for unknown paths.
+func (a *api) mux() http.Handler {
+	mux := http.NewServeMux()
+	methods := map[string][]string{}
+	for _, r := range routes {
+		if r.Open {
+			continue
+		}
+		mux.Handle(r.Method+" "+r.Path, administrators(r.handler(a)))
+		methods[r.Path] = append(methods[r.Path], r.Method)
+	}
+	for path, allowed := range methods {
+		mux.Handle(path, otherMethod(strings.Join(allowed, ", ")))
+	}
+	mux.Handle("/", http.HandlerFunc(notFound))
+	return mux
+}
+
+// administrators is the Decided line of contracts/native.md section 21: rows
+// without "caller" are for global administrators.
+func administrators(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p, ok := httpguard.Principal(r.Context()); !ok || p.Role != broker.GlobalAdministrator {
+			httpguard.WriteError(w, http.StatusForbidden, "", broker.Refuse(broker.CodeGlobalAdministrator,
+				"The operator API is for global administrators.", nil))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func healthz(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		otherMethod("GET").ServeHTTP(w, r)
+		return
+	}
+	httpguard.Deadline(w)
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte("ok")) // nobody to tell when the prober is gone
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	httpguard.WriteError(w, http.StatusNotFound, "", broker.Refuse(broker.CodeNotFound, "There is no such route.", nil))
+}
+
+func otherMethod(allowed string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allowed)
+		httpguard.WriteError(w, http.StatusMethodNotAllowed, "", broker.Refuse(broker.CodeMethodNotAllowed,
+			"This route answers to "+allowed+" only.", nil))
+	})
+}
+
+func orNotFound(h http.Handler) http.Handler {
+	if h == nil {
+		return http.HandlerFunc(notFound)
+	}
+	return h
+}
