@@ -31,6 +31,8 @@ type Journal interface {
 	Job(id string) (broker.Job, error)
 	// Jobs lists records without results, newest submission first.
 	Jobs(filter broker.JobFilter) (broker.JobPage, error)
+	// Watch signals each committed change of a job until the function is called.
+	Watch(id string) (<-chan struct{}, func())
 	// Prune removes final records past their retention, at most limit, and says
 	// how many.
 	Prune(ctx context.Context, now time.Time, limit int) (int, error)
@@ -53,9 +55,6 @@ type Request struct {
 	// CallTimeout limits the run, QueueTimeout the wait; zero is the backend's default.
 	CallTimeout  time.Duration
 	QueueTimeout time.Duration
-	// StaleAfter is when the job, if it becomes one, is reaped; zero is
-	// broker.DefaultStaleAfter.
-	StaleAfter time.Duration
 
 	// Progress, when not nil, is called in order, never after Do has returned,
 	// and must not block.

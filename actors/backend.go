@@ -28,8 +28,11 @@ type BackendConfig struct {
 	IdleTimeout  time.Duration // of a run without a sign of life
 	Eager        bool          // brought up at once and again after it died
 	PerSession   bool          // an incarnation of its own for each session
-	EnvNames     []string
-	HeaderNames  []string
+	// StaleAfter says when a job of a verb is reaped; nil or zero is
+	// broker.DefaultStaleAfter.
+	StaleAfter  func(verb string) time.Duration
+	EnvNames    []string
+	HeaderNames []string
 }
 
 const (

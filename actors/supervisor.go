@@ -19,7 +19,7 @@ const (
 	// reapEvery is how often unfinished jobs are looked at
 	// (contracts/native.md section 2), and idle sessions with them.
 	reapEvery  = 30 * time.Second
-	pruneFirst = time.Minute
+	pruneFirst = time.Second
 	pruneEvery = time.Hour
 	pruneBatch = 1000
 )

@@ -136,19 +136,35 @@ func Start(opts Options) (*System, error) {
 	return s, nil
 }
 
+// sessionless begins the key of the actor for calls without a session.
+const sessionless = "none-"
+
+// attachLimit is how long the supervisor may take to open a session.
+const attachLimit = 10 * time.Second
+
 func setDefault[T int | int64 | time.Duration](v *T, def T) {
 	if *v <= 0 {
 		*v = def
 	}
 }
 
-// Do runs one call of the session that key names and gives its one reply. The
-// end of ctx means that the caller's connection dropped: a queued call leaves
-// the queue, a running read is cancelled, and any other goes on and is recorded
-// as a job; the reply then has no reader. Use [System.Cancel] to cancel.
-func (s *System) Do(ctx context.Context, key string, req Request) Reply {
+// Do runs one call and gives its one reply. The end of ctx means that the
+// caller's connection dropped: a queued call leaves the queue, a running read
+// is cancelled, and any other goes on and is recorded as a job; the reply then
+// has no reader. Use [System.Cancel] to cancel.
+//
+// Calls without a session share one actor a principal; none of them can be
+// cancelled by id.
+func (s *System) Do(ctx context.Context, req Request) Reply {
 	if s.closing.Load() {
 		return Reply{Refusal: broker.Refuse(broker.CodeShuttingDown, "The broker is stopping; the call was not sent.", nil)}
+	}
+	key := req.Call.Session
+	if key == "" {
+		key, req.RequestID = sessionless+req.Call.Principal.Digest(), ""
+		if r := s.Attach(SessionInfo{Key: key, Principal: req.Call.Principal, Started: s.now()}); r != nil {
+			return Reply{Refusal: r}
+		}
 	}
 	v, ok := s.sessions.Load(key)
 	if !ok {
@@ -195,7 +211,7 @@ func (s *System) Cancel(key, requestID, _ string) {
 
 // Attach makes sure that a session has its actor. It is idempotent and cheap
 // when it has.
-func (s *System) Attach(ctx context.Context, info SessionInfo) *broker.Refusal {
+func (s *System) Attach(info SessionInfo) *broker.Refusal {
 	if v, ok := s.sessions.Load(info.Key); ok {
 		v.(*sessionRef).lastSeen.Store(s.now().UnixNano())
 		return nil
@@ -205,11 +221,13 @@ func (s *System) Attach(ctx context.Context, info SessionInfo) *broker.Refusal {
 	}
 	reply := make(chan *broker.Refusal, 1)
 	s.send(s.supervisor, &openSession{info: info, reply: reply})
+	limit := time.NewTimer(attachLimit)
+	defer limit.Stop()
 	select {
 	case r := <-reply:
 		return r
-	case <-ctx.Done():
-		return broker.Refuse(broker.CodeCancelled, "The request ended before its session was open.", nil)
+	case <-limit.C:
+		return broker.Refuse(broker.CodeOverloaded, "The session could not be opened in time.", nil).Retry(time.Second)
 	}
 }
 
@@ -273,11 +291,15 @@ func (s *System) newRecord(start *jobStart) broker.Job {
 	if err != nil {
 		panic(err) // the system's random source failed: nothing can be named
 	}
+	var limit time.Duration
+	if v, ok := s.backends.Load(req.Call.Backend); ok && v.(*backendRef).cfg.StaleAfter != nil {
+		limit = v.(*backendRef).cfg.StaleAfter(req.Call.Verb)
+	}
 	return broker.Job{
 		ID: id, Operation: req.Call.Verb, Status: broker.JobAccepted, SubmittedAt: now,
 		Tenant: req.Call.Principal.Tenant, User: req.Call.Principal.User,
 		Session: req.Call.Session, CallID: req.Call.ID, Backend: req.Call.Backend,
-		IdempotencyKey: req.IdempotencyKey, Digest: req.Digest, Promoted: start.promote, Limit: req.StaleAfter,
+		IdempotencyKey: req.IdempotencyKey, Digest: req.Digest, Promoted: start.promote, Limit: limit,
 	}
 }
 

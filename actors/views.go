@@ -51,6 +51,8 @@ func (s *System) AwaitCatalog(ctx context.Context, profile string) *catalog.Snap
 // Backends gives every backend as it is now, by name. One whose actor does not
 // answer before ctx ends is left with what is fixed.
 func (s *System) Backends(ctx context.Context) []BackendView {
+	ctx, cancel := context.WithTimeout(ctx, viewLimit)
+	defer cancel()
 	type asked struct {
 		cfg   BackendConfig
 		reply chan BackendView
@@ -93,7 +95,9 @@ func (s *System) Backends(ctx context.Context) []BackendView {
 }
 
 // Sessions gives the sessions that have an actor, by key.
-func (s *System) Sessions(ctx context.Context) []SessionView {
+func (s *System) Sessions() []SessionView {
+	ctx, cancel := context.WithTimeout(context.Background(), viewLimit)
+	defer cancel()
 	var out []SessionView
 	var replies []chan SessionView
 	s.sessions.Range(func(_, v any) bool {
@@ -114,6 +118,18 @@ func (s *System) Sessions(ctx context.Context) []SessionView {
 	slices.SortFunc(out, func(a, b SessionView) int { return strings.Compare(a.Key, b.Key) })
 	return out
 }
+
+// viewLimit is how long an actor may take to show itself.
+const viewLimit = 2 * time.Second
+
+// Job reads one record with its result.
+func (s *System) Job(id string) (broker.Job, error) { return s.journal.Job(id) }
+
+// Jobs lists records without results, newest submission first.
+func (s *System) Jobs(filter broker.JobFilter) (broker.JobPage, error) { return s.journal.Jobs(filter) }
+
+// Watch signals each durable change of a job until the function is called.
+func (s *System) Watch(id string) (<-chan struct{}, func()) { return s.journal.Watch(id) }
 
 // Delayed reports whether a job's next transition is known but not yet durable.
 func (s *System) Delayed(id string) bool {
@@ -231,3 +247,9 @@ type errorsOnly struct{ slog.Handler }
 func (h errorsOnly) Enabled(ctx context.Context, l slog.Level) bool {
 	return l >= slog.LevelError && h.Handler.Enabled(ctx, l)
 }
+
+// SessionCount is how many sessions have an actor.
+func (s *System) SessionCount() int { return int(s.sessionCount.Load()) }
+
+// BytesInFlight is what the calls that wait or run weigh.
+func (s *System) BytesInFlight() int64 { return s.budget.Used() }

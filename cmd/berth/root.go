@@ -21,6 +21,7 @@ import (
 // commands are the subcommands, in the order of the manual. Each is made anew
 // for every run.
 var commands = []func(*app) *cobra.Command{
+	newServeCommand,
 	newStdioCommand,
 	newCallCommand,
 	newToolsCommand,

@@ -1,0 +1,6 @@
+//go:build !failpoint
+
+package main
+
+// failpoint is nothing in a normal build.
+func failpoint() func(point string) { return nil }

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"berth/actors"
+	"berth/broker"
+	"berth/broker/config"
+	"berth/journal"
+	"berth/transport/guard"
+	"berth/transport/mcpserver"
+	"berth/transport/metrics"
+	"berth/transport/rest"
+	"berth/transport/statedir"
+)
+
+type serveOptions struct {
+	config string
+	listen string
+}
+
+func newServeCommand(a *app) *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the broker",
+		Long: "Run the broker until it is told to stop (SIGINT or SIGTERM).\n\n" +
+			"Without --config it has no backend and answers its own verbs. The address is\n" +
+			"printed in one line and written to berth.port in the state directory once the\n" +
+			"socket listens. One state directory has one broker.",
+		Args: exactly(),
+		RunE: a.runE(func(cmd *cobra.Command, _ []string) error { return a.runServe(cmd.Context(), o) }),
+	}
+	cmd.Flags().StringVar(&o.config, "config", "", "configuration in the mcpServers convention, JSON or YAML")
+	cmd.Flags().StringVar(&o.listen, "listen", "", "address to listen on (default: the configuration's, else 127.0.0.1:7420); port 0 picks one")
+	return cmd
+}
+
+// runServe brings the parts up in the order in which they need each other and
+// takes them down in the other one.
+func (a *app) runServe(ctx context.Context, o serveOptions) error {
+	cfg, configDir, err := a.loadConfig(o.config)
+	if err != nil {
+		return err
+	}
+	if o.listen != "" {
+		cfg.Broker.Listen = o.listen
+	}
+	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: logLevel(cfg.Broker.LogLevel)}))
+	path, err := a.stateDir()
+	if err != nil {
+		return err
+	}
+	b := &running{cfg: cfg, configDir: configDir, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1)}
+	defer b.close()
+	if err := b.openState(ctx, path); err != nil {
+		return err
+	}
+	if err := b.openJournal(ctx); err != nil {
+		return err
+	}
+	if err := b.startActors(); err != nil {
+		return err
+	}
+	if err := b.listen(a); err != nil {
+		return err
+	}
+	return b.serve(ctx)
+}
+
+// running is a broker that is coming up, runs, or is going down. Its fields are
+// set in the order of runServe, by the one goroutine that runs it.
+type running struct {
+	cfg       *config.Config
+	configDir string
+	log       *slog.Logger
+	started   time.Time
+	runtimeID string
+	fatal     chan string
+
+	dir        *statedir.Dir
+	lock       *statedir.Lock
+	credential *statedir.Credential
+	sessionKey []byte
+	ledger     *guard.Ledger
+	journal    *journal.Journal
+	tracked    []broker.Job
+	catalogs   map[string]broker.StoredCatalog
+	metrics    *metrics.Metrics
+	system     *actors.System
+	front      *mcpserver.Server
+	listener   net.Listener
+	server     *http.Server
+}
+
+// openState takes the state directory and ends what a dead broker left running.
+func (b *running) openState(ctx context.Context, path string) error {
+	var err error
+	if b.dir, err = statedir.Open(path); err != nil {
+		return fmt.Errorf("open the state directory: %w", err)
+	}
+	if b.lock, err = b.dir.Lock(); err != nil {
+		return fmt.Errorf("take the state directory: %w", err)
+	}
+	if b.credential, err = b.dir.Credential(); err != nil {
+		return fmt.Errorf("read the token: %w", err)
+	}
+	if b.sessionKey, err = b.dir.SessionKey(); err != nil {
+		return fmt.Errorf("read the session key: %w", err)
+	}
+	if b.ledger, err = guard.OpenLedger(b.dir.Path("children")); err != nil {
+		return fmt.Errorf("open the ledger of children: %w", err)
+	}
+	swept, err := b.ledger.Sweep(ctx)
+	if err != nil {
+		return fmt.Errorf("end what an earlier broker left: %w", err)
+	}
+	if swept.Records > 0 {
+		b.log.Warn("an earlier broker left child processes", slog.Int("records", swept.Records),
+			slog.Int("killed", len(swept.Killed)), slog.Int("left", len(swept.Left)))
+	}
+	return nil
+}
+
+// openJournal opens the journal and turns what was unfinished into Lost, before
+// any socket opens.
+func (b *running) openJournal(ctx context.Context) error {
+	var err error
+	if b.journal, err = journal.Open(b.dir.Path(journalFile), journal.Options{Logger: b.log, Hook: failpoint()}); err != nil {
+		return fmt.Errorf("open the journal: %w", err)
+	}
+	recovery, err := b.journal.Recover(ctx, time.Now())
+	if err != nil {
+		return fmt.Errorf("recover the journal: %w", err)
+	}
+	b.tracked = recovery.Tracked
+	if recovery.Lost+len(recovery.Tracked)+recovery.Unreadable+recovery.OrphanFiles > 0 {
+		b.log.Warn("the journal held unfinished work", slog.Int("lost", recovery.Lost), slog.Int("tracked", len(recovery.Tracked)),
+			slog.Int("unreadable", recovery.Unreadable), slog.Int("orphan_files", recovery.OrphanFiles))
+	}
+	catalogs, err := b.journal.Catalogs()
+	if err != nil {
+		b.log.Warn("a stored catalog could not be read", slog.String("cause", err.Error()))
+	}
+	b.catalogs = map[string]broker.StoredCatalog{}
+	for _, c := range catalogs {
+		b.catalogs[c.Backend] = c
+	}
+	return nil
+}
+
+func (b *running) startActors() error {
+	b.metrics = metrics.New()
+	opts := actors.Options{
+		Journal: b.journal, Tracked: b.tracked,
+		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
+		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
+		Observe:          b.metrics.Observe,
+		Fatal: func(reason string) {
+			select {
+			case b.fatal <- reason:
+			default:
+			}
+		},
+		Logger: b.log, Now: time.Now, Random: rand.Reader,
+	}
+	b.addNative(&opts)
+	for _, backend := range b.cfg.Backends {
+		if backend.Settings.Disabled {
+			b.log.Info("backend is disabled", slog.String("backend", backend.Name))
+			continue
+		}
+		b.addBackend(&opts, backend)
+	}
+	var err error
+	if b.system, err = actors.Start(opts); err != nil {
+		return fmt.Errorf("start the actors: %w", err)
+	}
+	if err := b.metrics.Watch(b.system); err != nil {
+		return fmt.Errorf("register the metrics: %w", err)
+	}
+	return nil
+}
+
+// listen opens the socket and tells where it is.
+func (b *running) listen(a *app) error {
+	handler, err := b.handler()
+	if err != nil {
+		return err
+	}
+	b.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelDebug)}
+	if b.listener, err = net.Listen("tcp", b.cfg.Broker.Listen); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	addr := b.listener.Addr().String()
+	if err := b.dir.WritePort(addr); err != nil {
+		return fmt.Errorf("write where the broker listens: %w", err)
+	}
+	_, err = fmt.Fprintf(a.out, "berth %s listens on http://%s (state in %s)\n", buildVersion(), addr, b.dir.Root())
+	return err
+}
+
+// serve answers until ctx ends or the supervisor fails, then goes down in
+// order: no new work, time for what runs, the truth for the rest.
+func (b *running) serve(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- b.server.Serve(b.listener) }()
+	var failed error
+	select {
+	case <-ctx.Done():
+		b.log.Info("stopping", slog.Duration("drain_timeout", b.cfg.Broker.DrainTimeout))
+	case reason := <-b.fatal:
+		failed = errors.New(reason)
+	case err := <-served:
+		served <- err
+		failed = fmt.Errorf("serve: %w", err)
+	}
+	drain, cancel := context.WithTimeout(context.Background(), b.cfg.Broker.DrainTimeout)
+	defer cancel()
+	if open := b.front.Drain(drain); open > 0 {
+		b.log.Warn("calls were still running at the end of the drain", slog.Int("calls", open))
+	}
+	b.system.Stop(drain)
+	last, done := context.WithTimeout(context.Background(), lastAnswers)
+	defer done()
+	if err := b.server.Shutdown(last); err != nil {
+		b.log.Warn("connections were cut", slog.String("cause", err.Error()))
+		failed = errors.Join(failed, b.server.Close())
+	}
+	<-served
+	return failed
+}
+
+// lastAnswers is how long clients may take to receive what they are told at a stop.
+const lastAnswers = 5 * time.Second
+
+// close gives back what was taken, last first. It is called however far the
+// start came.
+func (b *running) close() {
+	if b.system != nil {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		b.system.Stop(ended)
+	}
+	var problems []error
+	if b.listener != nil {
+		problems = append(problems, b.dir.RemovePort())
+	}
+	if b.journal != nil {
+		problems = append(problems, b.journal.Close())
+	}
+	if b.lock != nil {
+		problems = append(problems, b.lock.Release())
+	}
+	if err := errors.Join(problems...); err != nil {
+		b.log.Warn("the broker did not go down cleanly", slog.String("cause", err.Error()))
+	}
+}
+
+// handler joins the two fronts.
+func (b *running) handler() (http.Handler, error) {
+	var err error
+	hosts := append([]string{}, b.cfg.Broker.AllowedHosts...)
+	b.front, err = mcpserver.New(mcpserver.Options{
+		Broker: b.system, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
+		Authenticate: b.authenticate, AllowedHosts: hosts,
+		Limits:       mcpserver.Limits{MaxBody: int64(b.cfg.Broker.MaxBody), MaxStreams: b.cfg.Broker.MaxStreams},
+		PromoteAfter: b.patience(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("build the MCP front: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", b.front)
+	mux.Handle("/mcp/", b.front)
+	mux.Handle("/", rest.New(rest.Options{
+		Guard: b.guard(hosts), Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Token: rotation{b.dir},
+		Metrics: b.metrics.Handler(), Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
+	}))
+	return mux, nil
+}
+
+// loadConfig reads the configuration; without a file it is the default.
+func (a *app) loadConfig(path string) (*config.Config, string, error) {
+	if path == "" {
+		return config.Default(), "", nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, "", usage("The configuration cannot be read: " + sentence(err))
+	}
+	cfg, err := config.Parse(path, data, a.getenv)
+	if err != nil {
+		return nil, "", usage("The configuration is refused:\n" + err.Error())
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, "", fmt.Errorf("find the configuration: %w", err)
+	}
+	return cfg, filepath.Dir(full), nil
+}
+
+func logLevel(word string) slog.Level {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(strings.ToUpper(word))); err != nil {
+		return slog.LevelInfo
+	}
+	return l
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"berth/actors"
+	"berth/broker"
+	"berth/broker/admission"
+	"berth/broker/catalog"
+	"berth/broker/config"
+	"berth/broker/native/jobs"
+	"berth/broker/shape"
+	"berth/journal"
+	"berth/transport/guard"
+	"berth/transport/httpguard"
+	"berth/transport/mcpclient"
+	"berth/transport/mcpserver"
+	"berth/transport/statedir"
+)
+
+// addNative makes the broker's own verbs a backend like any other.
+func (b *running) addNative(opts *actors.Options) {
+	store := &nativeStore{journal: b.journal}
+	family := jobs.New(store, jobs.Options{
+		RuntimeID: b.runtimeID,
+		After: func(d time.Duration) (<-chan time.Time, func()) {
+			t := time.NewTimer(d)
+			return t.C, func() { t.Stop() }
+		},
+	})
+	store.delayed = func(id string) bool { return b.system.Delayed(id) }
+	opts.Sources = append(opts.Sources, family.Source())
+	opts.Backends = append(opts.Backends, actors.BackendConfig{
+		Name: catalog.NativeName, Kind: "native", Upstream: family, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},
+	})
+}
+
+// nativeStore is what the native families read.
+type nativeStore struct {
+	journal *journal.Journal
+	delayed func(id string) bool
+}
+
+func (s *nativeStore) Job(id string) (broker.Job, error)               { return s.journal.Job(id) }
+func (s *nativeStore) Jobs(f broker.JobFilter) (broker.JobPage, error) { return s.journal.Jobs(f) }
+func (s *nativeStore) Watch(id string) (<-chan struct{}, func())       { return s.journal.Watch(id) }
+func (s *nativeStore) Delayed(id string) bool                          { return s.delayed(id) }
+
+// addBackend turns one entry of the configuration into an actor's configuration
+// and a source of the catalog.
+func (b *running) addBackend(opts *actors.Options, c config.Backend) {
+	s := c.Settings
+	source := catalog.Source{Backend: c.Name, Rules: rules(s)}
+	stored, known := b.catalogs[c.Name]
+	if known {
+		source.Listed, source.Server, source.Tools = true, stored.Server, stored.Tools
+	}
+	opts.Sources = append(opts.Sources, source)
+	client := mcpclient.Options{
+		Version: buildVersion(), MaxAnswer: int(s.MaxAnswer), CancelGrace: s.CancelGrace, OpenTimeout: s.StartTimeout,
+		MaxInFlight: s.MaxInFlight, Redact: shape.Redact,
+	}
+	var upstream actors.Upstream
+	if c.Kind == config.Stdio {
+		upstream = mcpclient.NewStdio(mcpclient.StdioConfig{Start: b.starter(c)}, client)
+	} else {
+		upstream = mcpclient.NewHTTP(mcpclient.HTTPConfig{URL: c.URL.Reveal(), Headers: reveal(c.Headers)}, client)
+	}
+	opts.Backends = append(opts.Backends, actors.BackendConfig{
+		Name: c.Name, Kind: string(c.Kind), Upstream: upstream,
+		Admission:    admission.Limits{Seats: s.MaxInFlight, MaxQueuedCalls: s.MaxQueued, MaxQueuedJobs: s.MaxQueuedJobs, QueueTimeout: s.QueueTimeout},
+		StartTimeout: s.StartTimeout, CallTimeout: s.CallTimeout, IdleTimeout: max(0, s.IdleTimeout),
+		StaleAfter: staleAfter(c.Name, s), Eager: s.Start == config.Eager, PerSession: s.Instances == config.PerSession,
+		EnvNames: names(c.Env), HeaderNames: names(c.Headers),
+	})
+}
+
+// starter starts a stdio child under its guard, with the broker's environment
+// and the entry's own variables on top.
+func (b *running) starter(c config.Backend) func(context.Context) (mcpclient.Child, error) {
+	env := os.Environ()
+	for name, value := range c.Env {
+		env = append(env, name+"="+value.Reveal())
+	}
+	spec := guard.Spec{Command: c.Command, Args: c.Args.Reveal(), Env: env, Dir: c.Dir(b.configDir), Ledger: b.ledger, Name: c.Name}
+	return func(ctx context.Context) (mcpclient.Child, error) {
+		p, err := guard.Start(ctx, spec)
+		if err != nil {
+			return mcpclient.Child{}, err
+		}
+		return mcpclient.Child{Stdin: p.Stdin, Stdout: p.Stdout, PID: p.PID, Life: p}, nil
+	}
+}
+
+func reveal(m config.SecretMap) map[string]string {
+	out := make(map[string]string, len(m))
+	for name, value := range m {
+		out[name] = value.Reveal()
+	}
+	return out
+}
+
+func names(m config.SecretMap) []string {
+	out := make([]string, 0, len(m))
+	for name := range m {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// rules is what the catalog needs of an entry's settings.
+func rules(s config.Settings) catalog.Rules {
+	r := catalog.Rules{TrustAnnotations: s.TrustAnnotations, Long: s.Long,
+		PromoteAfter: map[string]time.Duration{}, CallTimeout: map[string]time.Duration{}, Seats: map[string]int{}}
+	for _, e := range s.Effects {
+		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, Is: e.Is})
+	}
+	if s.PromoteAfter != 0 {
+		r.PromoteAfter[""] = s.PromoteAfter
+	}
+	for _, v := range s.Verbs {
+		if v.PromoteAfter != 0 {
+			r.PromoteAfter[v.Glob] = v.PromoteAfter
+		}
+		if v.CallTimeout != 0 {
+			r.CallTimeout[v.Glob] = v.CallTimeout
+		}
+		if v.Seats != 0 {
+			r.Seats[v.Glob] = v.Seats
+		}
+	}
+	return r
+}
+
+// staleAfter looks up when a job of a verb is reaped; the longest glob counts
+// first, as it does for the other rules of verbs.
+func staleAfter(backend string, s config.Settings) func(verb string) time.Duration {
+	type rule struct {
+		glob  string
+		after time.Duration
+	}
+	var table []rule
+	for _, v := range s.Verbs {
+		if v.StaleAfter > 0 {
+			table = append(table, rule{v.Glob, v.StaleAfter})
+		}
+	}
+	sort.SliceStable(table, func(i, j int) bool { return len(table[i].glob) > len(table[j].glob) })
+	return func(verb string) time.Duration {
+		name := strings.TrimPrefix(verb, backend+"__")
+		for _, r := range table {
+			if ok, err := path.Match(r.glob, name); ok && err == nil {
+				return r.after
+			}
+		}
+		return 0
+	}
+}
+
+// patience is the table of clients: the configuration's rules, then what was
+// measured.
+func (b *running) patience() []mcpserver.ClientPatience {
+	var table []mcpserver.ClientPatience
+	rules := slices.Clone(b.cfg.Broker.Clients)
+	sort.SliceStable(rules, func(i, j int) bool { return len(rules[i].Prefix) > len(rules[j].Prefix) })
+	for _, r := range rules {
+		if r.PromoteAfter != 0 {
+			table = append(table, mcpserver.ClientPatience{Client: r.Prefix, After: max(0, r.PromoteAfter)})
+		}
+	}
+	return append(table, mcpserver.DefaultPromoteAfter...)
+}
+
+// authenticate gives the local operator to who holds the state directory's token.
+func (b *running) authenticate(r *http.Request) (broker.Principal, bool) {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") || len(r.Header.Values("Authorization")) != 1 {
+		return broker.Principal{}, false
+	}
+	return broker.LocalOperator, b.credential.Verify(strings.TrimSpace(token))
+}
+
+func (b *running) guard(hosts []string) *httpguard.Guard {
+	return httpguard.New(httpguard.Options{
+		Authenticate: func(token string) (broker.Principal, bool) { return broker.LocalOperator, b.credential.Verify(token) },
+		Hosts:        hosts, MaxBody: int64(b.cfg.Broker.MaxBody),
+	})
+}
+
+// rotation replaces the token of the state directory.
+type rotation struct{ dir *statedir.Dir }
+
+func (r rotation) Rotate() error { return r.dir.RotateToken() }
