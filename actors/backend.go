@@ -33,6 +33,8 @@ type BackendConfig struct {
 	StaleAfter  func(verb string) time.Duration
 	EnvNames    []string
 	HeaderNames []string
+	// Tools is how many tools the stored catalog has; nil: none is stored.
+	Tools *int
 }
 
 const (
@@ -241,7 +243,7 @@ func newBackend(sys *System, cfg BackendConfig) *backend {
 	return &backend{
 		sys: sys, cfg: cfg, life: sys.lives.Add(1),
 		log:   sys.log.With(slog.String("backend", cfg.Name)),
-		state: StateIdle, since: sys.now(),
+		state: StateIdle, since: sys.now(), tools: cfg.Tools,
 		queue:   admission.New(cfg.Admission),
 		waiting: map[string]*offer{},
 		runs:    map[string]*run{},

@@ -1,9 +1,12 @@
 package actors
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 )
@@ -92,6 +95,27 @@ func (i *boxInvoker) InvokeUserMessage(msg any) {
 		}
 	}()
 	i.MessageInvoker.InvokeUserMessage(msg)
+}
+
+// newActorSystem makes an actor system in which no request is lost. What
+// protoactor logs may hold a message, and a message a payload, so only its
+// errors reach log; its dead-letter throttle, a goroutine for each interval, is
+// kept short for the same reason: it has nothing to say.
+func newActorSystem(log *slog.Logger) *actor.ActorSystem {
+	quiet := slog.New(errorsOnly{log.Handler()})
+	s := actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }),
+		actor.WithDeadLetterThrottleInterval(10*time.Millisecond))
+	answerDeadLetters(s)
+	return s
+}
+
+// errorsOnly passes on errors and nothing else.
+type errorsOnly struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (h errorsOnly) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelError && h.Handler.Enabled(ctx, l)
 }
 
 // answerDeadLetters rejects what is sent to an actor that is gone.

@@ -123,12 +123,8 @@ func Start(opts Options) (*System, error) {
 		opts: opts, journal: opts.Journal, log: opts.Logger, now: opts.Now,
 		budget: admission.NewBudget(opts.MaxBytesInFlight), started: make(chan struct{}),
 	}
-	// What protoactor logs may hold a message, and a message a payload: only
-	// its errors are let through.
-	quiet := slog.New(errorsOnly{opts.Logger.Handler()})
-	s.as = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
+	s.as = newActorSystem(opts.Logger)
 	s.root = s.as.Root
-	answerDeadLetters(s.as)
 	s.supervisor = s.root.Copy().WithGuardian(&guardian{fatal: opts.Fatal}).Spawn(actor.PropsFromProducer(
 		func() actor.Actor { return newSupervisor(s) },
 		actor.WithMailbox(mailbox(supervisorMailbox)), actor.WithSupervisor(&strategy{log: opts.Logger})))

@@ -240,14 +240,6 @@ func (g *progressGate) close() {
 // isBackend tells a backend's actor by its name.
 func isBackend(pid *actor.PID) bool { return strings.Contains(pid.Id, "/backend/") }
 
-// errorsOnly passes on errors and nothing else.
-type errorsOnly struct{ slog.Handler }
-
-// Enabled implements slog.Handler.
-func (h errorsOnly) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelError && h.Handler.Enabled(ctx, l)
-}
-
 // SessionCount is how many sessions have an actor.
 func (s *System) SessionCount() int { return int(s.sessionCount.Load()) }
 

@@ -58,9 +58,11 @@ func (s *nativeStore) Delayed(id string) bool                          { return 
 func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 	s := c.Settings
 	source := catalog.Source{Backend: c.Name, Rules: rules(s)}
-	stored, known := b.catalogs[c.Name]
-	if known {
+	var tools *int
+	if stored, ok := b.catalogs[c.Name]; ok {
 		source.Listed, source.Server, source.Tools = true, stored.Server, stored.Tools
+		n := len(stored.Tools)
+		tools = &n
 	}
 	opts.Sources = append(opts.Sources, source)
 	client := mcpclient.Options{
@@ -78,7 +80,7 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 		Admission:    admission.Limits{Seats: s.MaxInFlight, MaxQueuedCalls: s.MaxQueued, MaxQueuedJobs: s.MaxQueuedJobs, QueueTimeout: s.QueueTimeout},
 		StartTimeout: s.StartTimeout, CallTimeout: s.CallTimeout, IdleTimeout: max(0, s.IdleTimeout),
 		StaleAfter: staleAfter(c.Name, s), Eager: s.Start == config.Eager, PerSession: s.Instances == config.PerSession,
-		EnvNames: names(c.Env), HeaderNames: names(c.Headers),
+		EnvNames: names(c.Env), HeaderNames: names(c.Headers), Tools: tools,
 	})
 }
 
