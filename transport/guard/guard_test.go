@@ -42,6 +42,38 @@ func TestEndOfStdinReachesTheChild(t *testing.T) {
 	}
 }
 
+func TestChildThatClosesItsOutputIsHeardToDoSo(t *testing.T) {
+	t.Parallel()
+	p := run(t, Spec{}, "turn-mute")
+	end := make(chan error, 1)
+	go func() { _, err := io.ReadAll(p.Stdout); end <- err }()
+	select { // nobody but the child may hold the other end
+	case err := <-end:
+		must(t, err)
+	case <-time.After(patience):
+		t.Fatal("the output does not end")
+	}
+	select {
+	case <-p.Done():
+		t.Error("the child ended")
+	default:
+	}
+	must(t, p.Stdin.Close())
+	await(t, "done", p.Done())
+}
+
+func TestEndedChildLeavesNothingOpenWithoutStop(t *testing.T) {
+	t.Parallel()
+	p := run(t, Spec{}, "complain", "1")
+	await(t, "done", p.Done())
+	if _, err := p.Stdin.Write([]byte("x")); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("write to stdin: %v", err)
+	}
+	if got := p.StderrTail(); got != "complaint 1\n" {
+		t.Errorf("stderr %q", got)
+	}
+}
+
 func TestLargeOutputArrivesWhole(t *testing.T) {
 	t.Parallel()
 	const size = 32 << 20

@@ -65,6 +65,10 @@ func hostile(mode string, args []string) int {
 	case "facts":
 		_ = json.NewEncoder(os.Stdout).Encode(gatherFacts())
 		return 0
+	case "turn-mute": // lives on without its output
+		_ = errors.Join(os.Stdout.Close(), os.Stderr.Close())
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 0
 	case "suicide":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		return 0
