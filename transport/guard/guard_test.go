@@ -315,6 +315,22 @@ func TestGuardIsDeafToSignals(t *testing.T) {
 	}
 }
 
+func TestChildIgnoresNoSignalThatItDidNotAskToIgnore(t *testing.T) {
+	t.Parallel()
+	p := run(t, Spec{Command: "sleep", Args: []string{"1000"}, Env: []string{"PATH=/usr/bin:/bin"}})
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	must(t, err)
+	_, rest, _ := strings.Cut(string(status), "SigIgn:")
+	line, _, _ := strings.Cut(rest, "\n")
+	ignored, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
+	must(t, err)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+		if ignored&(1<<(sig-1)) != 0 {
+			t.Errorf("%v is ignored", sig)
+		}
+	}
+}
+
 func TestStopClosesStdinFirst(t *testing.T) {
 	t.Parallel()
 	p := run(t, Spec{StopGrace: patience}, "echo")
