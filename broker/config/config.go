@@ -1,7 +1,6 @@
 package config
 
 import (
-	"math"
 	"path"
 	"strings"
 	"time"
@@ -21,8 +20,9 @@ type Config struct {
 	Notes []Problem
 }
 
-// Never is the value of a duration that the file gives as "never".
-const Never time.Duration = math.MinInt64
+// Never is the value of a duration that the file gives as "never". Any
+// negative duration means the same.
+const Never time.Duration = -1
 
 // Broker is the `berth` object at the top of the file.
 type Broker struct {

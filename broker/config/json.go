@@ -25,11 +25,12 @@ func readJSON(data []byte) (*node, *Problem) {
 		dec: jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))}
 	root, err := r.value("", 0)
 	if err == nil {
+		line, column := r.next()
 		if _, err = r.dec.ReadToken(); errors.Is(err, io.EOF) {
 			return root, nil
 		}
 		if err == nil {
-			err = errors.New("there is more text after the end of the value")
+			return nil, &Problem{Line: line, Column: column, Message: "there is more text after the end of the value"}
 		}
 	}
 	return nil, r.problem(err)
