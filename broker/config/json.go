@@ -39,6 +39,11 @@ func readJSON(data []byte) (*node, *Problem) {
 func (r *jsonReader) problem(err error) *Problem {
 	p := &Problem{}
 	offset, why := int(r.dec.InputOffset()), err
+	if errors.Is(err, errTooDeep) || errors.Is(err, errTooMany) {
+		p.Line, p.Column = r.places.at(offset)
+		p.Message = err.Error()
+		return p
+	}
 	var syntax *jsontext.SyntacticError
 	if errors.As(err, &syntax) {
 		offset, p.Pointer, why = int(syntax.ByteOffset), string(syntax.JSONPointer), syntax.Err
