@@ -210,6 +210,33 @@ type VerbRule struct {
 	StaleAfter time.Duration `key:"stale_after" min:"1s" max:"720h"`
 }
 
+// StaleAfter gives the limit of an unfinished job of verb, or 0 when no rule
+// names one: the verb's own name counts before a pattern, a longer pattern
+// before a shorter one.
+func (s Settings) StaleAfter(verb string) time.Duration {
+	var best VerbRule
+	for _, rule := range s.Verbs {
+		if fits, err := path.Match(rule.Glob, verb); rule.StaleAfter == 0 || (rule.Glob != verb && (err != nil || !fits)) {
+			continue
+		}
+		if best.StaleAfter == 0 || closer(rule.Glob, best.Glob, verb) {
+			best = rule
+		}
+	}
+	return best.StaleAfter
+}
+
+// closer reports whether glob a says more of verb than glob b.
+func closer(a, b, verb string) bool {
+	switch {
+	case a == verb || b == verb:
+		return a == verb
+	case len(a) != len(b):
+		return len(a) > len(b)
+	}
+	return a < b
+}
+
 // EffectRule says what the verbs that a glob names do.
 type EffectRule struct {
 	// A glob over the backend's own names.

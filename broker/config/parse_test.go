@@ -313,3 +313,15 @@ func TestBackendSaysWhereItIsWithoutSecrets(t *testing.T) {
 		}
 	}
 }
+
+func TestTheClosestRuleSaysWhenAJobIsStale(t *testing.T) {
+	s := Settings{Verbs: []VerbRule{{Glob: "*", StaleAfter: 1}, {Glob: "get_*", StaleAfter: 2}, {Glob: "get_a", StaleAfter: 3}, {Glob: "get_a*", StaleAfter: 4}, {Glob: "get_long_*"}, {Glob: "put?", StaleAfter: 5}, {Glob: "pu*t", StaleAfter: 6}}}
+	for verb, want := range map[string]time.Duration{"x": 1, "get_x": 2, "get_a": 3, "get_ab": 4, "get_long_x": 2, "put": 6, "put1": 5, "putt": 6} {
+		if got := s.StaleAfter(verb); got != want {
+			t.Errorf("%s: %d, want %d", verb, got, want)
+		}
+	}
+	if got := (Settings{}).StaleAfter("x"); got != 0 {
+		t.Errorf("without rules: %d", got)
+	}
+}
