@@ -21,7 +21,7 @@ func TestClientTellsFailuresApart(t *testing.T) {
 			var api *rest.APIError
 			return errors.As(err, &api) && api.Status == 401 && api.Code == "unauthorized"
 		}},
-		{"another server's page", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 502) }, func(err error) bool { return errors.Is(err, rest.ErrForeign) }},
+		{"another server's page", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) }, func(err error) bool { return errors.Is(err, rest.ErrForeign) }},
 		{"another server's success", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, func(err error) bool { return errors.Is(err, rest.ErrForeign) }},
 		{"half an answer", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
