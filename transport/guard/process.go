@@ -19,8 +19,8 @@ import (
 // Process is a child that runs under its guard.
 type Process struct {
 	// Stdin and Stdout are the child's. Stdin is an *os.File, so it has
-	// deadlines; Stdout has SetReadDeadline. Stdin belongs to its one writer and
-	// is closed by Stop at the latest; Stdout closes itself at its end, and a
+	// deadlines; Stdout has SetReadDeadline. Stdin is closed by Stop, and when
+	// the child is gone; Stdout closes itself when it was read to its end, and a
 	// reader that gives up before that closes it.
 	Stdin  io.WriteCloser
 	Stdout io.ReadCloser
@@ -239,7 +239,7 @@ func (p *Process) finish(err error, escaped bool) {
 	p.mu.Lock()
 	p.endErr = err
 	p.mu.Unlock()
-	_ = p.status.Close()
+	_ = errors.Join(p.status.Close(), p.Stdin.Close()) // nobody is at their other ends
 	soon := time.Now().Add(settleWait)
 	_ = p.stderr.SetReadDeadline(soon)
 	if escaped {

@@ -83,7 +83,8 @@ func (d *Dir) Credential() (*Credential, error) {
 }
 
 // RotateToken replaces the token: the file, and in the same moment what this
-// process checks against. Whether the old one could be read does not matter.
+// process checks against. Whether the old one could be read does not matter. The
+// caller holds the lock: when a broker runs, it is that broker which rotates.
 func (d *Dir) RotateToken() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
