@@ -1,7 +1,6 @@
 package config
 
 import (
-	"math"
 	"path"
 	"strings"
 	"time"
@@ -21,8 +20,9 @@ type Config struct {
 	Notes []Problem
 }
 
-// Never is the value of a duration that the file gives as "never".
-const Never time.Duration = math.MinInt64
+// Never is the value of a duration that the file gives as "never". Any
+// negative duration means the same.
+const Never time.Duration = -1
 
 // Broker is the `berth` object at the top of the file.
 type Broker struct {
@@ -208,6 +208,33 @@ type VerbRule struct {
 	// How long a job of this verb may stay unfinished before it is reaped;
 	// 30 minutes otherwise.
 	StaleAfter time.Duration `key:"stale_after" min:"1s" max:"720h"`
+}
+
+// StaleAfter gives the limit of an unfinished job of verb, or 0 when no rule
+// names one: the verb's own name counts before a pattern, a longer pattern
+// before a shorter one.
+func (s Settings) StaleAfter(verb string) time.Duration {
+	var best VerbRule
+	for _, rule := range s.Verbs {
+		if fits, err := path.Match(rule.Glob, verb); rule.StaleAfter == 0 || (rule.Glob != verb && (err != nil || !fits)) {
+			continue
+		}
+		if best.StaleAfter == 0 || closer(rule.Glob, best.Glob, verb) {
+			best = rule
+		}
+	}
+	return best.StaleAfter
+}
+
+// closer reports whether glob a says more of verb than glob b.
+func closer(a, b, verb string) bool {
+	switch {
+	case a == verb || b == verb:
+		return a == verb
+	case len(a) != len(b):
+		return len(a) > len(b)
+	}
+	return a < b
 }
 
 // EffectRule says what the verbs that a glob names do.

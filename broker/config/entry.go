@@ -169,9 +169,11 @@ func (e *entry) stray(keys ...string) {
 func (e *entry) stdio() {
 	b := &e.backend
 	b.Kind = Stdio
-	b.Command, _ = e.text(e.fields["command"])
-	if b.Command == "" && !e.refused(e.fields["command"]) {
-		e.refuse(e.fields["command"], "must name a program")
+	if s, ok := e.text(e.fields["command"]); ok {
+		b.Command = s
+		if s == "" {
+			e.refuse(e.fields["command"], "must name a program")
+		}
 	}
 	if n := e.fields["args"]; n != nil {
 		if n.kind != list {
@@ -277,16 +279,6 @@ func (e *entry) text(n *node) (string, bool) {
 		return "", false
 	}
 	return s, true
-}
-
-// refused reports whether n itself was refused.
-func (e *entry) refused(n *node) bool {
-	for _, p := range e.problems {
-		if p.Pointer == n.pointer {
-			return true
-		}
-	}
-	return false
 }
 
 // ownEntry recognises what `berth install` writes: this broker's registration

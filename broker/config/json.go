@@ -25,11 +25,12 @@ func readJSON(data []byte) (*node, *Problem) {
 		dec: jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))}
 	root, err := r.value("", 0)
 	if err == nil {
+		line, column := r.next()
 		if _, err = r.dec.ReadToken(); errors.Is(err, io.EOF) {
 			return root, nil
 		}
 		if err == nil {
-			err = errors.New("there is more text after the end of the value")
+			return nil, &Problem{Line: line, Column: column, Message: "there is more text after the end of the value"}
 		}
 	}
 	return nil, r.problem(err)
@@ -38,6 +39,11 @@ func readJSON(data []byte) (*node, *Problem) {
 func (r *jsonReader) problem(err error) *Problem {
 	p := &Problem{}
 	offset, why := int(r.dec.InputOffset()), err
+	if errors.Is(err, errTooDeep) || errors.Is(err, errTooMany) {
+		p.Line, p.Column = r.places.at(offset)
+		p.Message = err.Error()
+		return p
+	}
 	var syntax *jsontext.SyntacticError
 	if errors.As(err, &syntax) {
 		offset, p.Pointer, why = int(syntax.ByteOffset), string(syntax.JSONPointer), syntax.Err
