@@ -64,8 +64,7 @@ type refused struct {
 func (e *refused) Error() string { return e.refusal.Error() }
 func (e *refused) Unwrap() error { return e.refusal }
 
-// statuses maps codes to HTTP statuses; a code that is not here is 500 when
-// it is `internal` and 400 otherwise.
+// statuses maps codes to HTTP statuses; a code that is not here is 400.
 var statuses = map[broker.Code]int{
 	broker.CodeUnauthorized:        http.StatusUnauthorized,
 	broker.CodeOriginForbidden:     http.StatusForbidden,

@@ -3,9 +3,12 @@ package rest_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,6 +116,26 @@ func TestBadJobRequests(t *testing.T) {
 	}
 	if j, _ := f.Job("job_2"); j.Status != broker.JobRunning {
 		t.Errorf("a refused request changed the job: %s", j.Status)
+	}
+}
+
+func TestAJournalInTroubleIsToldApart(t *testing.T) {
+	for _, tc := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{fmt.Errorf("list: %w", broker.ErrJournalBusy), 503, "job_journal_unavailable"},
+		{broker.Refuse(broker.CodeShuttingDown, "The broker stops.", nil), 503, "shutting_down"},
+		{errors.New("page 7 is torn"), 500, "internal"},
+	} {
+		f := newFake(t)
+		f.err = tc.err
+		for _, path := range []string{"/api/v1/jobs", "/api/v1/jobs/job_1"} {
+			if status, body := ask(t, f.handler(nil), "GET", path, ""); status != tc.status || object(t, body)["Code"] != tc.code || strings.Contains(body, "torn") {
+				t.Errorf("%s: status %d, body %s", path, status, body)
+			}
+		}
 	}
 }
 
