@@ -89,15 +89,16 @@ func (o Options) withDefaults() Options {
 // Journal is an open journal.
 type Journal struct {
 	// Fixed at construction.
-	db       *bbolt.DB
-	path     string
-	results  string // directory of large results
-	opts     Options
-	readOnly bool
-	slots    chan struct{} // held by each write, other than a creation, in the queue
-	wake     chan struct{}
-	stopping chan struct{}
-	stopped  chan struct{} // closed when the writer has ended
+	db        *bbolt.DB
+	path      string
+	results   string // directory of large results
+	opts      Options
+	readOnly  bool
+	pageBytes int
+	slots     chan struct{} // held by each write, other than a creation, in the queue
+	wake      chan struct{}
+	stopping  chan struct{}
+	stopped   chan struct{} // closed when the writer has ended
 
 	// Owned by the writer.
 	lastEvent string // greatest event id that was handed out
@@ -108,8 +109,7 @@ type Journal struct {
 	commits  atomic.Uint64
 	writes   atomic.Uint64
 
-	closeOnce sync.Once
-	closeErr  error
+	stopOnce sync.Once
 }
 
 // Open opens the journal at path, or creates it with mode 0600 and, beside it,
@@ -168,7 +168,7 @@ func OpenReadOnly(path string) (*Journal, error) {
 func newJournal(db *bbolt.DB, path, results string, opts Options) *Journal {
 	opts = opts.withDefaults()
 	return &Journal{
-		db: db, path: path, results: results, opts: opts,
+		db: db, path: path, results: results, opts: opts, pageBytes: db.Info().PageSize,
 		slots: make(chan struct{}, opts.QueueLimit), wake: make(chan struct{}, 1),
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -219,17 +219,15 @@ func (j *Journal) prime() error {
 }
 
 // Close refuses new writes, commits those in the queue, and closes the file.
-// Writes that wait outside the queue fail with ErrClosed. It is idempotent and
-// waits for the writer, for Options.Grace at most.
+// Writes that wait outside the queue fail with ErrClosed. It waits for the
+// writer, for Options.Grace at most: after that it fails and may be called
+// again. It is idempotent.
 func (j *Journal) Close() error {
-	j.closeOnce.Do(func() { j.closeErr = j.shut() })
-	return j.closeErr
-}
-
-func (j *Journal) shut() error {
-	j.queue.close()
-	close(j.stopping)
-	j.signal()
+	j.stopOnce.Do(func() {
+		j.queue.close()
+		close(j.stopping)
+		j.signal()
+	})
 	timer := time.NewTimer(j.opts.Grace)
 	defer timer.Stop()
 	select {

@@ -32,24 +32,21 @@ func (j *Journal) Prune(ctx context.Context, now time.Time, limit int) (int, err
 	upTo := timeKey(now.Add(-broker.Retention).Add(1), "") // every key at or before the cutoff sorts before it
 	var after []byte
 	for limit <= 0 || pruned < limit {
-		ids, last, err := j.scan(bucketEnded, after, upTo)
+		n := chunk
+		if limit > 0 {
+			n = min(n, limit-pruned)
+		}
+		ids, last, err := j.scan(bucketEnded, after, upTo, n)
 		if err != nil {
 			return pruned, fmt.Errorf("prune the journal: %w", err)
 		}
 		if len(ids) == 0 {
 			return pruned, j.pruneEvents(ctx, now)
 		}
-		if limit > 0 && len(ids) > limit-pruned {
-			// The rest of this chunk is looked at again on the next round.
-			ids, last = ids[:limit-pruned], nil
-		}
-		n, err := j.remove(ctx, ids, now)
-		pruned += n
+		removed, err := j.remove(ctx, ids, now)
+		pruned += removed
 		if err != nil {
 			return pruned, fmt.Errorf("prune the journal: %w", err)
-		}
-		if last == nil {
-			break
 		}
 		after = last
 	}

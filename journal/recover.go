@@ -37,7 +37,7 @@ func (j *Journal) Recover(ctx context.Context, now time.Time) (Recovery, error) 
 	}
 	var after []byte
 	for {
-		ids, last, err := j.scan(bucketUnfinished, after, nil)
+		ids, last, err := j.scan(bucketUnfinished, after, nil, chunk)
 		if err != nil {
 			return out, fmt.Errorf("recover the journal: %w", err)
 		}
@@ -102,16 +102,16 @@ func (j *Journal) lose(ctx context.Context, ids []string, change broker.JobChang
 	return nil
 }
 
-// scan gives up to a chunk of ids of an index by time, oldest first, after the
-// key `after` and, when upTo is set, not beyond that key; and the last key.
-func (j *Journal) scan(index, after, upTo []byte) (ids []string, last []byte, err error) {
+// scan gives up to n ids of an index by time, oldest first, after the key
+// `after` and, when upTo is set, not beyond that key; and the last key.
+func (j *Journal) scan(index, after, upTo []byte, n int) (ids []string, last []byte, err error) {
 	err = j.view(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(index).Cursor()
 		k, _ := c.Seek(after)
 		if k != nil && string(k) == string(after) {
 			k, _ = c.Next()
 		}
-		for ; k != nil && len(ids) < chunk; k, _ = c.Next() {
+		for ; k != nil && len(ids) < n; k, _ = c.Next() {
 			if upTo != nil && string(k) > string(upTo) {
 				break
 			}

@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -18,13 +17,6 @@ import (
 const (
 	maxGroup      = 1024    // writes in one commit
 	maxGroupBytes = 8 << 20 // of them together, unless one alone is larger
-)
-
-// The states of a write: the writer and its caller race to move it on.
-const (
-	writeQueued int32 = iota
-	writeTaken
-	writeAbandoned
 )
 
 // write is one change in the queue.
@@ -40,9 +32,8 @@ type write struct {
 	// outside, set instead of apply, runs in the writer with no transaction open.
 	outside func() error
 
-	state atomic.Int32
-	done  chan struct{}
-	err   error // valid once done is closed
+	done chan struct{}
+	err  error // valid once done is closed
 }
 
 // queue holds the writes that wait for the writer.
@@ -131,6 +122,19 @@ func (q *queue) add(w *write, creation bool, limit int) error {
 	return nil
 }
 
+// remove takes out a write whose caller has gone; false when the writer has it.
+func (q *queue) remove(w *write) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, list := range []*[]*write{&q.others, &q.creations} {
+		if i := slices.Index(*list, w); i >= 0 {
+			*list = slices.Delete(*list, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
 func (j *Journal) release(w *write) {
 	if w.slot {
 		<-j.slots
@@ -149,7 +153,8 @@ func (j *Journal) do(ctx context.Context, w *write, creation bool) error {
 		return w.err
 	case <-ctx.Done():
 	}
-	if w.state.CompareAndSwap(writeQueued, writeAbandoned) {
+	if j.queue.remove(w) {
+		j.release(w)
 		return pause(ctx, "wait for a turn in the journal")
 	}
 	timer := time.NewTimer(j.opts.Grace)
@@ -174,16 +179,13 @@ func (j *Journal) run() {
 			<-j.wake
 			continue
 		}
-		taken := group[:0]
+		taken := make([]*write, 0, len(group))
 		for _, w := range group {
-			switch {
-			case !w.state.CompareAndSwap(writeQueued, writeTaken):
-				j.release(w)
-			case w.outside != nil:
+			if w.outside != nil {
 				j.finish(w, guard(w.outside))
-			default:
-				taken = append(taken, w)
+				continue
 			}
+			taken = append(taken, w)
 		}
 		j.commitGroup(taken)
 	}

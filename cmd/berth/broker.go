@@ -4,11 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
+	"net/netip"
 	"net/url"
+	"path/filepath"
 	"time"
 
 	"berth/transport/rest"
+	"berth/transport/statedir"
 )
+
+// journalFile is the journal's name in the state directory.
+const journalFile = "journal.db"
 
 func (a *app) get(ctx context.Context, path string, query url.Values) (json.RawMessage, error) {
 	return a.ask(func(c *rest.Client) (json.RawMessage, error) { return c.Get(ctx, path, query) })
@@ -29,15 +36,38 @@ func (a *app) ask(question func(*rest.Client) (json.RawMessage, error)) (json.Ra
 	if err != nil {
 		return nil, err
 	}
-	at, err := locate(dir)
+	addr, token, err := statedir.Discover(dir)
+	if errors.Is(err, statedir.ErrNotRunning) {
+		return nil, noBroker(err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	client := rest.NewClient(at.base, at.token)
+	client := rest.NewClient("http://"+reachable(addr), token)
 	defer client.Close()
 	answer, err := question(client)
 	if errors.Is(err, rest.ErrNotRunning) {
-		return nil, noBroker(dir)
+		return nil, noBroker(err)
 	}
 	return answer, err
+}
+
+// stateDir gives the directory in use: the flag, else what the environment says.
+func (a *app) stateDir() (string, error) {
+	if a.stateDirFlag != "" {
+		return filepath.Abs(a.stateDirFlag)
+	}
+	return statedir.DefaultPath(a.getenv)
+}
+
+// reachable is where a client finds a broker that listens on every address.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || (err == nil && ip.IsUnspecified()) {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
 }

@@ -69,10 +69,10 @@ func usage(message string) *failure {
 	return &failure{exit: exitUsage, code: codeUsage, message: message}
 }
 
-// noBroker is the one sentence for a broker that does not run.
-func noBroker(stateDir string) *failure {
-	return &failure{exit: exitNoBroker, code: codeNoBroker,
-		message: "No broker runs for the state directory " + stateDir + ". Start one with: berth serve"}
+// noBroker is the failure of a command that needs a running broker; err says
+// in one sentence that none was found.
+func noBroker(err error) *failure {
+	return &failure{exit: exitNoBroker, code: codeNoBroker, message: sentence(err)}
 }
 
 // asFailure gives every error an exit code and a code.
@@ -88,7 +88,7 @@ func asFailure(err error) *failure {
 	case errors.As(err, &refusal):
 		return &failure{exit: exitRefused, code: string(refusal.Code), message: refusal.Message, data: refusal.JSON()}
 	case errors.Is(err, rest.ErrNotRunning):
-		return &failure{exit: exitNoBroker, code: codeNoBroker, message: sentence(err)}
+		return noBroker(err)
 	case errors.Is(err, context.Canceled):
 		return &failure{exit: exitInterrupted, code: codeStopped, message: "Interrupted."}
 	default:

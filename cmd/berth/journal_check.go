@@ -43,5 +43,5 @@ func (a *app) runJournalCheck(cmd *cobra.Command) error {
 		return err
 	}
 	return &failure{exit: exitJournal, code: codeJournal, shown: true,
-		message: fmt.Sprintf("The journal has %d problems.", len(report.Problems))}
+		message: fmt.Sprintf("Problems in the journal: %d.", len(report.Problems))}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 
 	"berth/broker"
 	"berth/broker/catalog"
@@ -125,9 +126,11 @@ func (s *Server) exactServer(ctx context.Context, ses *session) (initializeResul
 	if pending := profile.Pending(); len(pending) > 0 {
 		return initializeResult{}, pendingRefusal(pending)
 	}
-	if !known || len(server.Info) == 0 {
-		// Nothing is pending and nobody introduced himself: the broker's own family.
+	if !known { // nothing is pending, so this is the broker's own family
 		return s.ownServer(ses), nil
+	}
+	if len(server.Info) == 0 { // it gave no name; ours for it is all there is
+		server.Info = slices.Concat([]byte(`{"name":`), jsonrpc.Quote(ses.profile), []byte(`,"version":""}`))
 	}
 	return initializeResult{ProtocolVersion: ses.version, Capabilities: capabilities, ServerInfo: server.Info, Instructions: server.Instructions}, nil
 }

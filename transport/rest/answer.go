@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"berth/broker"
 	"berth/transport/httpguard"
@@ -17,6 +19,40 @@ import (
 // maxSmallBody limits the body of every request that carries no arguments of
 // a verb, in bytes.
 const maxSmallBody = 64 << 10
+
+// bodyWithin is how long a client may take to send its body.
+const bodyWithin = 60 * time.Second
+
+// readBody reads the body before the handler runs, so that a slow sender holds
+// nothing but its connection.
+func (a *api) readBody(limit int64, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if limit > 0 {
+			r.Body = http.MaxBytesReader(w, r.Body, limit)
+		}
+		control := http.NewResponseController(w)
+		// A writer without deadlines is no socket; there is nothing to bound.
+		_ = control.SetReadDeadline(time.Now().Add(bodyWithin))
+		body, err := io.ReadAll(r.Body)
+		_ = control.SetReadDeadline(time.Time{}) // or the end of the wait would look like a dropped connection
+		if err != nil {
+			a.fail(w, r, unreadable(err))
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// unreadable is the refusal of a body that did not arrive.
+func unreadable(err error) error {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return &refused{status: http.StatusRequestEntityTooLarge, refusal: httpguard.TooLarge(tooLarge.Limit)}
+	}
+	return &refused{status: http.StatusBadRequest, word: "DeserializationError",
+		refusal: broker.Refuse(broker.CodeInvalidArguments, "The body of the request did not arrive whole.", nil)}
+}
 
 // refused is an error with a status of its own.
 type refused struct {
@@ -28,8 +64,7 @@ type refused struct {
 func (e *refused) Error() string { return e.refusal.Error() }
 func (e *refused) Unwrap() error { return e.refusal }
 
-// statuses maps codes to HTTP statuses; a code that is not here is 500 when
-// it is `internal` and 400 otherwise.
+// statuses maps codes to HTTP statuses; a code that is not here is 400.
 var statuses = map[broker.Code]int{
 	broker.CodeUnauthorized:        http.StatusUnauthorized,
 	broker.CodeOriginForbidden:     http.StatusForbidden,
@@ -112,10 +147,6 @@ func decode(body io.Reader, v any) error {
 		} else if err = more; err == nil {
 			err = errors.New("something follows the JSON object")
 		}
-	}
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return &refused{status: http.StatusRequestEntityTooLarge, refusal: httpguard.TooLarge(tooLarge.Limit)}
 	}
 	// The decoder's own text may quote the body, so only the place is told.
 	message := "The body is not one JSON object."

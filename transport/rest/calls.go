@@ -29,6 +29,12 @@ func (a *api) call(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
+	free, refusal := a.wait()
+	if refusal != nil {
+		a.fail(w, r, refusal)
+		return
+	}
+	defer free()
 	caller, _ := httpguard.Principal(r.Context())
 	out := keepAlive(w, a.KeepAlive)
 	defer out.stop() // also when what follows panics
@@ -135,11 +141,13 @@ func (a *api) request(caller broker.Principal, c CallRequest, plan policy.Plan) 
 		PromoteAfter: a.PromoteAfter, Long: plan.Long,
 		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest,
 	}
-	if verb.PromoteAfter != nil {
-		request.PromoteAfter = *verb.PromoteAfter
-	}
-	if c.PromoteAfterSeconds != nil {
+	switch {
+	case c.PromoteAfterSeconds != nil:
 		request.PromoteAfter = time.Duration(max(0, *c.PromoteAfterSeconds) * float64(time.Second))
+	case verb.PromoteAfter != nil:
+		request.PromoteAfter = max(0, *verb.PromoteAfter)
+	case verb.Native: // answers for itself; contracts/native.md section 1.10
+		request.PromoteAfter = 0
 	}
 	if verb.CallTimeout != nil {
 		request.CallTimeout = *verb.CallTimeout

@@ -188,7 +188,7 @@ func (f *fake) authenticate(token string) (broker.Principal, bool) {
 	return p, token == f.token
 }
 
-func (f *fake) Rotate() error {
+func (f *fake) RotateToken() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rotated++

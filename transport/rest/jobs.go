@@ -93,6 +93,11 @@ func (a *api) awaitJob(r *http.Request, id string, wait time.Duration) (broker.J
 	if err != nil || first.Status.Final() || wait <= 0 {
 		return first, err
 	}
+	free, refusal := a.wait()
+	if refusal != nil {
+		return broker.Job{}, refusal
+	}
+	defer free()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for range maxWakes {
@@ -119,7 +124,7 @@ func (a *api) awaitJob(r *http.Request, id string, wait time.Duration) (broker.J
 
 func (a *api) cancelJob(r *http.Request) (any, error) {
 	var body struct{ Reason string }
-	if err := decode(http.MaxBytesReader(nil, r.Body, maxSmallBody), &body); err != nil {
+	if err := decode(r.Body, &body); err != nil {
 		return nil, err
 	}
 	id := r.PathValue("id")

@@ -46,10 +46,11 @@ type Journal interface {
 	Check(ctx context.Context) (any, error)
 }
 
-// Token replaces the credential. The old one must be refused once Rotate has
-// returned; the new one is found in the state directory only.
+// Token replaces the credential; *statedir.Dir satisfies it. The old one must
+// be refused once RotateToken has returned; the new one is found in the state
+// directory only.
 type Token interface {
-	Rotate() error
+	RotateToken() error
 }
 
 // Options is what the operator API stands on.
@@ -78,6 +79,9 @@ type Options struct {
 	// CatalogWait is how long a list or an unknown name waits for backends of
 	// which nothing is known yet; zero is 5 s.
 	CatalogWait time.Duration
+	// MaxWaiting is how many calls and waits for a job may be open at once;
+	// more are refused as overloaded. Zero is 1024.
+	MaxWaiting int
 	// CallID makes ids of calls, unique in this process; nil counts.
 	CallID func() string
 	// Now is the clock; nil is time.Now.
@@ -88,6 +92,18 @@ type Options struct {
 
 type api struct {
 	Options
+	waiting chan struct{} // a token for each open wait
+}
+
+// wait takes one of the places of those who wait; free gives it back.
+func (a *api) wait() (free func(), refusal *broker.Refusal) {
+	select {
+	case a.waiting <- struct{}{}:
+		return func() { <-a.waiting }, nil
+	default:
+		return nil, broker.Refuse(broker.CodeOverloaded, "Too many requests wait at the operator API; nothing was started.",
+			map[string]any{"Waiting": cap(a.waiting)}).Retry(time.Second)
+	}
 }
 
 // New builds the handler of every route in [Routes].
@@ -104,6 +120,9 @@ func New(o Options) http.Handler {
 	if o.CatalogWait <= 0 {
 		o.CatalogWait = 5 * time.Second
 	}
+	if o.MaxWaiting <= 0 {
+		o.MaxWaiting = 1024
+	}
 	if o.CallID == nil {
 		o.CallID = countingIDs()
 	}
@@ -113,7 +132,7 @@ func New(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &api{Options: o}
+	a := &api{Options: o, waiting: make(chan struct{}, o.MaxWaiting)}
 	guarded := o.Guard.Wrap(a.mux())
 	open := openPaths()
 	return httpguard.Recover(o.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

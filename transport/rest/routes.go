@@ -16,25 +16,27 @@ type Route struct {
 	Path    string
 	Summary string
 	// Open is true where no credential is asked for.
-	Open    bool
+	Open bool
+	// maxBody limits the body in bytes; zero leaves the guard's limit.
+	maxBody int64
 	handler func(*api) http.Handler
 }
 
 // routes is the one table: registration, tests and documents derive from it.
 var routes = []Route{
-	{"GET", "/healthz", "Says ok, nothing else.", true, func(*api) http.Handler { return http.HandlerFunc(healthz) }},
-	{"GET", "/metrics", "Metrics in the Prometheus text format.", false, func(a *api) http.Handler { return orNotFound(a.Metrics) }},
-	{"GET", "/api/v1/status", "Version, runtime id, start, uptime and counts.", false, answering((*api).status)},
-	{"GET", "/api/v1/tools", "The verbs that a profile advertises (?profile=), with their effects, and the backends of which nothing is known yet.", false, answering((*api).tools)},
-	{"GET", "/api/v1/backends", "Every backend: state, runtime id, queue and counters.", false, answering((*api).backends)},
-	{"GET", "/api/v1/sessions", "Every live harness session.", false, answering((*api).sessions)},
-	{"GET", "/api/v1/jobs", "Jobs, newest first (?status=&operation=&pageNumber=&pageSize=).", false, answering((*api).jobs)},
-	{"GET", "/api/v1/jobs/{id}", "One job with its result; ?waitSeconds=0..50 waits for a change.", false, answering((*api).job)},
-	{"POST", "/api/v1/jobs/{id}/cancel", "Ends an unfinished job; Reason is required.", false, answering((*api).cancelJob)},
-	{"POST", "/api/v1/calls", "Calls a verb and waits for its answer or its job.", false, func(a *api) http.Handler { return http.HandlerFunc(a.call) }},
-	{"GET", "/api/v1/journal/stats", "Size and counts of the journal.", false, answering((*api).journalStats)},
-	{"GET", "/api/v1/journal/check", "Reads the whole journal and reports what is wrong with it.", false, answering((*api).journalCheck)},
-	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", false, answering((*api).rotateToken)},
+	{"GET", "/healthz", "Says ok, nothing else.", true, 0, func(*api) http.Handler { return http.HandlerFunc(healthz) }},
+	{"GET", "/metrics", "Metrics in the Prometheus text format.", false, maxSmallBody, func(a *api) http.Handler { return orNotFound(a.Metrics) }},
+	{"GET", "/api/v1/status", "Version, runtime id, start, uptime and counts.", false, maxSmallBody, answering((*api).status)},
+	{"GET", "/api/v1/tools", "The verbs that a profile advertises (?profile=), with their effects, and the backends of which nothing is known yet.", false, maxSmallBody, answering((*api).tools)},
+	{"GET", "/api/v1/backends", "Every backend: state, runtime id, queue and counters.", false, maxSmallBody, answering((*api).backends)},
+	{"GET", "/api/v1/sessions", "Every live harness session.", false, maxSmallBody, answering((*api).sessions)},
+	{"GET", "/api/v1/jobs", "Jobs, newest first (?status=&operation=&pageNumber=&pageSize=).", false, maxSmallBody, answering((*api).jobs)},
+	{"GET", "/api/v1/jobs/{id}", "One job with its result; ?waitSeconds=0..50 waits for a change.", false, maxSmallBody, answering((*api).job)},
+	{"POST", "/api/v1/jobs/{id}/cancel", "Ends an unfinished job; Reason is required.", false, maxSmallBody, answering((*api).cancelJob)},
+	{"POST", "/api/v1/calls", "Calls a verb and waits for its answer or its job.", false, 0, func(a *api) http.Handler { return http.HandlerFunc(a.call) }},
+	{"GET", "/api/v1/journal/stats", "Size and counts of the journal.", false, maxSmallBody, answering((*api).journalStats)},
+	{"GET", "/api/v1/journal/check", "Reads the whole journal and reports what is wrong with it.", false, maxSmallBody, answering((*api).journalCheck)},
+	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", false, maxSmallBody, answering((*api).rotateToken)},
 }
 
 // Routes lists the rows of the operator API, in the order in which they are
@@ -60,7 +62,7 @@ func (a *api) mux() http.Handler {
 		if r.Open {
 			continue
 		}
-		mux.Handle(r.Method+" "+r.Path, administrators(r.handler(a)))
+		mux.Handle(r.Method+" "+r.Path, administrators(a.readBody(r.maxBody, r.handler(a))))
 		methods[r.Path] = append(methods[r.Path], r.Method)
 	}
 	for path, allowed := range methods {

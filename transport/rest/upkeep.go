@@ -33,7 +33,7 @@ func (a *api) rotateToken(*http.Request) (any, error) {
 	if a.Token == nil {
 		return nil, broker.Refuse(broker.CodeNotFound, "This broker's token is not kept in a state directory.", nil)
 	}
-	if err := a.Token.Rotate(); err != nil {
+	if err := a.Token.RotateToken(); err != nil {
 		return nil, fmt.Errorf("rotate the token: %w", err)
 	}
 	return Rotated{Success: true, RotatedUTC: broker.FormatTime(a.Now())}, nil

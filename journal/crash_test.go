@@ -1,0 +1,5 @@
+package journal_test
+
+const childMode = "BERTH_JOURNAL_CHILD"
+
+func child() {}

@@ -1,0 +1,97 @@
+package jsonrpc
+
+import "encoding/json"
+
+// Skim goes over a message that is too large to keep and remembers only what
+// an answer to it needs. It is an io.Writer; the zero value is ready.
+//
+// It trusts the structure: for bytes that are no JSON it may find an id that
+// is none of theirs, which does no harm, as the message is refused anyway.
+type Skim struct {
+	depth   int
+	text    bool // inside a string
+	escaped bool
+	value   bool   // at depth 1: after the colon
+	token   []byte // of the key or value at depth 1, cut at MaxIDBytes + 1
+	key     string
+	id      []byte
+	method  bool
+}
+
+// Write takes the next piece of the message. It never fails.
+func (s *Skim) Write(p []byte) (int, error) {
+	for _, c := range p {
+		s.next(c)
+	}
+	return len(p), nil
+}
+
+func (s *Skim) next(c byte) {
+	if s.text {
+		s.keep(c)
+		switch {
+		case s.escaped:
+			s.escaped = false
+		case c == '\\':
+			s.escaped = true
+		case c == '"':
+			s.text = false
+		}
+		return
+	}
+	switch c {
+	case '"':
+		s.text = true
+		s.keep(c)
+	case '{', '[':
+		s.keep(c)
+		s.depth++
+	case '}', ']':
+		if s.depth == 1 {
+			s.member()
+		}
+		s.depth--
+	case ':':
+		if s.depth == 1 && !s.value {
+			s.key, s.token, s.value = string(s.token), s.token[:0], true
+		}
+	case ',':
+		if s.depth == 1 {
+			s.member()
+		}
+	case ' ', '\t', '\r', '\n':
+	default:
+		s.keep(c)
+	}
+}
+
+// keep collects a token of the outermost object.
+func (s *Skim) keep(c byte) {
+	if s.depth == 1 && len(s.token) <= MaxIDBytes {
+		s.token = append(s.token, c)
+	}
+}
+
+func (s *Skim) member() {
+	if s.value {
+		switch s.key {
+		case `"id"`:
+			s.id = append([]byte(nil), s.token...)
+		case `"method"`:
+			s.method = true
+		}
+	}
+	s.value, s.token = false, s.token[:0]
+}
+
+// Request gives the id of the message if it is a request: only those are
+// answered. The id is nil when it is none that a request may have.
+func (s *Skim) Request() (id json.RawMessage, ok bool) {
+	if !s.method || s.id == nil {
+		return nil, false
+	}
+	if checkID(s.id) != "" || !json.Valid(s.id) {
+		return nil, true
+	}
+	return s.id, true
+}
