@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		// Each history waits for the disk at each step: fewer than the usual
 		// hundred unless the command line asks for more.
-		if err := flag.Set("rapid.checks", "40"); err != nil {
+		if err := flag.Set("rapid.checks", "25"); err != nil {
 			panic(err)
 		}
 	}
