@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,16 +68,74 @@ func BenchmarkAccepts(b *testing.B) {
 	}
 }
 
+// BenchmarkAcceptRatio runs journal and log in turns, so that a machine that
+// drifts slows both, and reports how much of the log's rate the journal has.
+// Run it with a fixed number of turns: -benchtime 20x.
+func BenchmarkAcceptRatio(b *testing.B) {
+	for _, n := range callers {
+		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
+			j, err := journal.Open(filepath.Join(b.TempDir(), "journal.db"), journal.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = j.Close() }()
+			l := openLog(b)
+			defer l.close()
+			var ratios, rates []float64
+			turn := int64(250)
+			if n > 1 {
+				turn = 5000
+			}
+			var at int64
+			for b.Loop() {
+				base := at
+				at += turn
+				inJournal := timed(b, n, turn, func(i int64) error {
+					_, _, err := j.CreateJob(context.Background(), sample(base+i, time.Now()))
+					return err
+				})
+				inLog := timed(b, n, turn, func(i int64) error {
+					raw, err := json.Marshal(sample(base+i, time.Now()))
+					if err != nil {
+						return err
+					}
+					return l.append(raw)
+				})
+				ratios = append(ratios, inLog.Seconds()/inJournal.Seconds())
+				rates = append(rates, float64(turn)/inJournal.Seconds())
+			}
+			slices.Sort(ratios)
+			slices.Sort(rates)
+			b.ReportMetric(ratios[len(ratios)/2], "of-log")
+			b.ReportMetric(rates[len(rates)/2], "accepts/s")
+			b.ReportMetric(0, "ns/op") // of a turn of both: says nothing
+		})
+	}
+}
+
+func timed(b *testing.B, callers int, total int64, fn func(i int64) error) time.Duration {
+	start := time.Now()
+	spread(b, callers, total, fn)
+	return time.Since(start)
+}
+
 func each(b *testing.B, callers int, fn func(i int64) error) {
 	b.Helper()
+	b.ResetTimer()
+	spread(b, callers, int64(b.N), fn)
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "accepts/s")
+}
+
+// spread calls fn total times from so many callers.
+func spread(b *testing.B, callers int, total int64, fn func(i int64) error) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	b.ResetTimer()
 	for range callers {
 		wg.Go(func() {
 			for {
 				i := next.Add(1)
-				if i > int64(b.N) {
+				if i > total {
 					return
 				}
 				if err := fn(i); err != nil {
@@ -87,8 +146,6 @@ func each(b *testing.B, callers int, fn func(i int64) error) {
 		})
 	}
 	wg.Wait()
-	b.StopTimer()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "accepts/s")
 }
 
 // appendLog is the baseline: a file that is appended to and synced, with the

@@ -40,22 +40,20 @@ func (j *Journal) Check(ctx context.Context) ([]Problem, error) {
 	c := &checker{j: j, jobs: map[string]checked{}}
 	pages := func() error { return j.view(c.pages) }
 	if j.readOnly {
-		if err := guard(pages); err != nil {
+		if err := pages(); err != nil {
 			return nil, fmt.Errorf("check the journal: %w", err)
 		}
 	} else if err := j.do(ctx, &write{outside: pages}, false); err != nil {
 		return nil, fmt.Errorf("check the journal: %w", err)
 	}
-	err := guard(func() error {
-		return j.view(func(tx *bbolt.Tx) error {
-			for _, step := range []func(*bbolt.Tx){c.records, c.indexes, c.keys, c.results, c.events, c.catalogs} {
-				if err := pause(ctx, "check the journal"); err != nil {
-					return err
-				}
-				step(tx)
+	err := j.view(func(tx *bbolt.Tx) error {
+		for _, step := range []func(*bbolt.Tx){c.records, c.indexes, c.keys, c.results, c.events, c.catalogs} {
+			if err := pause(ctx, "check the journal"); err != nil {
+				return err
 			}
-			return nil
-		})
+			step(tx)
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("check the journal: %w", err)

@@ -243,7 +243,7 @@ func (j *Journal) Close() error {
 
 // view runs fn in a read transaction. fn must be short and copy what it keeps.
 func (j *Journal) view(fn func(tx *bbolt.Tx) error) error {
-	err := j.db.View(fn)
+	err := guard(func() error { return j.db.View(fn) })
 	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
 		return ErrClosed
 	}

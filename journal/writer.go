@@ -234,7 +234,7 @@ func (j *Journal) tryGroup(group []*write) (broken int, err error) {
 		t.touched = false
 		errs[i] = guard(func() error { return w.apply(t) })
 		if errs[i] != nil && t.touched {
-			_ = tx.Rollback() // its only error is that it was closed
+			_ = guard(tx.Rollback) // its only error is that it was closed
 			return i, errs[i]
 		}
 		if errs[i] == nil && w.point != "" && !slices.Contains(points, w.point) {
@@ -242,7 +242,7 @@ func (j *Journal) tryGroup(group []*write) (broken int, err error) {
 		}
 	}
 	if !t.changed {
-		_ = tx.Rollback()
+		_ = guard(tx.Rollback)
 		finishAll(errs, nil)
 		return -1, nil
 	}
@@ -251,7 +251,7 @@ func (j *Journal) tryGroup(group []*write) (broken int, err error) {
 	}
 	err = guard(func() error { return j.opts.Commit(tx.Commit) })
 	if err != nil {
-		_ = tx.Rollback() // for a Commit option that did not commit
+		_ = guard(tx.Rollback) // for a Commit option that did not commit
 		finishAll(nil, fmt.Errorf("commit to the journal: %w: %w", ErrInDoubt, err))
 		return -1, nil
 	}

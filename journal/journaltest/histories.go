@@ -174,7 +174,7 @@ func (h *history) step(rt *rapid.T) {
 		broker.JobFailed, broker.JobLost, broker.JobAccepted}).Draw(rt, "to")
 	c := broker.JobChange{To: to, At: now}
 	if c.To.Final() {
-		c.Result = json.RawMessage(rapid.SampledFrom([]string{"", `{"a": 1}`, `"` + strings.Repeat("r", 1<<20) + `"`}).Draw(rt, "result"))
+		c.Result = json.RawMessage(rapid.SampledFrom([]string{"", `1`, `{"a": 1}`, `"` + strings.Repeat("r", 1<<20) + `"`}).Draw(rt, "result"))
 	}
 	if c.To == broker.JobFailed || c.To == broker.JobLost {
 		c.Reason, c.Message = broker.CodeCancelled, "it ended"

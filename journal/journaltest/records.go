@@ -68,18 +68,11 @@ func testLists(t *testing.T, e Engine) {
 	t.Run("a list longer than one read transaction has every record once", func(t *testing.T) {
 		r := open(t, e, Faults{QueueLimit: 4096})
 		const n = 1300
-		errs := make(chan error, n)
+		var jobs []broker.Job
 		for i := range n {
-			go func() {
-				_, _, err := r.CreateJob(context.Background(), newJob(i))
-				errs <- err
-			}()
+			jobs = append(jobs, newJob(i))
 		}
-		for range n {
-			if err := <-errs; err != nil {
-				t.Fatalf("create: %v", err)
-			}
-		}
+		r.createAll(jobs)
 		var want []string
 		for i := n - 1; i >= 0; i-- {
 			want = append(want, newJob(i).ID)
@@ -174,12 +167,16 @@ func testRestart(t *testing.T, e Engine) {
 	for n := range 10 {
 		r.finish(newJob(10_000+n), epoch)
 	}
+	var jobs []broker.Job
 	for n := range unfinished {
-		r.create(newJob(n))
-		if n%2 == 0 {
-			r.change(newJob(n).ID, running(after(time.Minute)))
-		}
+		jobs = append(jobs, newJob(n))
 	}
+	r.createAll(jobs)
+	var started []<-chan outcome
+	for n := 0; n < unfinished; n += 2 {
+		started = append(started, r.goChange(context.Background(), newJob(n).ID, running(after(time.Minute))))
+	}
+	r.wantDone(started)
 	for _, id := range []string{"job_0004", "job_0010"} {
 		c := running(after(time.Minute))
 		c.Tracking = &broker.Tracking{Handle: "h-" + id, Verb: "job_status", LastGood: after(time.Minute)}

@@ -159,6 +159,25 @@ func (r *rig) change(id string, c broker.JobChange) broker.Job {
 	return stored
 }
 
+// createAll writes many jobs at once, so that they share commits.
+func (r *rig) createAll(jobs []broker.Job) {
+	r.t.Helper()
+	var wait []<-chan outcome
+	for _, j := range jobs {
+		wait = append(wait, r.goCreate(context.Background(), j))
+	}
+	r.wantDone(wait)
+}
+
+func (r *rig) wantDone(wait []<-chan outcome) {
+	r.t.Helper()
+	for _, ch := range wait {
+		if o := <-ch; o.err != nil {
+			r.t.Fatal(o.err)
+		}
+	}
+}
+
 // finish takes a new job to Succeeded.
 func (r *rig) finish(j broker.Job, at time.Time) {
 	r.t.Helper()
