@@ -70,6 +70,12 @@ type request struct {
 // ServeHTTP answers one request. Nothing of it is looked at before it was
 // authenticated.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.Limits.WriteEvent}
+	if r.ContentLength != 0 {
+		// Also for requests that are refused unread: net/http reads what is left
+		// of a body before it lets go of the connection.
+		rq.readDeadline(time.Now().Add(s.Limits.ReadBody))
+	}
 	principal, ok := s.Authenticate(r)
 	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -94,7 +100,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, "NotFound", broker.CodeProfileUnknown, "There is no profile or backend of this name.")
 		return
 	}
-	rq := &request{w: w, r: r, control: http.NewResponseController(w), accept: parseAccept(r), principal: principal, profile: profile, writeLimit: s.Limits.WriteEvent}
+	rq.accept, rq.principal, rq.profile = parseAccept(r), principal, profile
 	s.findSession(rq)
 	if r.Method == http.MethodDelete {
 		s.endSession(rq)
@@ -190,18 +196,17 @@ func (s *Server) readBody(rq *request) ([]byte, bool) {
 		s.tooLarge(rq)
 		return nil, false
 	}
-	rq.readDeadline(time.Now().Add(s.Limits.ReadBody))
 	var buf bytes.Buffer
 	if n := rq.r.ContentLength; n > 0 {
 		// The length is a claim: only so much is set aside before bytes come.
 		buf.Grow(int(min(n, 1<<20)) + bytes.MinRead)
 	}
 	_, err := buf.ReadFrom(http.MaxBytesReader(rq.w, rq.r.Body, limit))
-	// Left standing, the deadline would end the connection under a long call.
-	rq.readDeadline(time.Time{})
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
+		// Left standing, the deadline would end the connection under a long call.
+		rq.readDeadline(time.Time{})
 		return buf.Bytes(), true
 	case errors.As(err, &large):
 		s.tooLarge(rq)
