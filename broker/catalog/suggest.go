@@ -17,14 +17,14 @@ const (
 // candidate is a listed name with its folded forms.
 type candidate struct {
 	name  string
-	forms []string // folded: outward, bare upstream, aliases
+	forms []string // folded: outward, bare upstream, canonical, aliases
 	near  int      // how many of forms, from the start, are compared by spelling
 }
 
 func (p *Profile) candidates() []candidate {
 	out := make([]candidate, 0, len(p.items))
 	for _, it := range p.items {
-		c := candidate{name: it.name, forms: []string{plain(it.name), plain(it.verb.Upstream)}, near: 2}
+		c := candidate{name: it.name, forms: []string{plain(it.name), plain(it.verb.Upstream), plain(it.verb.Name)}, near: 2}
 		if !p.exact {
 			for _, a := range it.verb.Aliases {
 				c.forms = append(c.forms, plain(a))

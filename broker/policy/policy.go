@@ -47,7 +47,7 @@ type Plan struct {
 	Arguments json.RawMessage
 
 	ExpectedRuntimeID string
-	IdempotencyKey    string
+	IdempotencyKey    string // empty for a verb of the control lane
 	// Digest is of verb and arguments. It is set when there is a key: nothing
 	// else asks for it, and it costs a pass over the arguments.
 	Digest string
@@ -196,14 +196,15 @@ func idempotency(in *Input, plan *Plan) *broker.Refusal {
 		}
 		plan.IdempotencyKey = key
 	}
+	if plan.Verb.Control {
+		// It is answered at once and changes nothing: there is nothing to repeat.
+		plan.Lane, plan.IdempotencyKey = broker.LaneControl, ""
+		return nil
+	}
 	if plan.IdempotencyKey != "" {
 		plan.Digest = Digest(plan.Verb.Name, hashed)
 	}
-	plan.Long = !plan.Verb.Control && (plan.Verb.Long || plan.IdempotencyKey != "")
-	switch {
-	case plan.Verb.Control:
-		plan.Lane = broker.LaneControl
-	case plan.Long:
+	if plan.Long = plan.Verb.Long || plan.IdempotencyKey != ""; plan.Long {
 		plan.Lane = broker.LaneJobs
 	}
 	return nil
