@@ -312,8 +312,8 @@ func (f *front) post(ctx context.Context, path, session, body string) (*http.Res
 // key accepts it.
 func (f *front) token(profile, client string) string {
 	s := session{nonce: make([]byte, nonceBytes), principal: broker.LocalOperator.Digest(), profile: profile,
-		version: versions[0], client: client, started: f.Now()}
-	return s.token(f.SessionKey)
+		version: versions[0], client: client, started: f.opts.Now()}
+	return s.token(f.opts.SessionKey)
 }
 
 // instant is a broker that remembers nothing and answers at once, for benchmarks.

@@ -52,7 +52,7 @@ func TestPatienceGoesByTheBeginningOfTheName(t *testing.T) {
 }
 
 func TestHostAndOrigin(t *testing.T) {
-	s := &Server{Options: Options{AllowedHosts: []string{"berth.example"}, AllowedOrigins: []string{"https://ui.example"}}}
+	s := &Server{opts: Options{AllowedHosts: []string{"berth.example"}, AllowedOrigins: []string{"https://ui.example"}}}
 	for _, tt := range []struct {
 		host, origin string
 		want         bool
