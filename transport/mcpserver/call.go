@@ -32,7 +32,7 @@ func (s *Server) callTool(rq *request) {
 		rq.refuse(broker.Refuse(broker.CodeInvalidArguments, problem, nil))
 		return
 	}
-	profile, ok := s.Broker.Catalog().Profile(rq.profile)
+	profile, ok := s.opts.Broker.Catalog().Profile(rq.profile)
 	if !ok {
 		rq.refuse(broker.Refuse(broker.CodeProfileUnknown, "There is no profile or backend of this name.", nil))
 		return
@@ -52,7 +52,7 @@ func (s *Server) callTool(rq *request) {
 	x := &exchange{rq: rq}
 	if tc.meta != nil {
 		token, _ := tc.meta.Get("progressToken")
-		x.progress = newProgress(token, time.Now)
+		x.progress = newProgress(token, s.opts.Now)
 	}
 	s.run(x, func(ctx context.Context) []byte {
 		if refusal != nil {
@@ -140,7 +140,7 @@ func (s *Server) do(ctx context.Context, rq *request, profile *catalog.Profile, 
 	if p != nil {
 		req.Progress = p.report
 	}
-	return s.render(rq, profile, call, verb, s.Broker.Do(ctx, req))
+	return s.render(rq, profile, call, verb, s.opts.Broker.Do(ctx, req))
 }
 
 // promoteAfter is the verb's own rule, else what the client is known for. The
@@ -152,9 +152,9 @@ func (s *Server) promoteAfter(rq *request, verb *catalog.Verb) time.Duration {
 	case verb.Native:
 		return 0
 	case rq.session == nil:
-		return max(0, patience(s.PromoteAfter, ""))
+		return max(0, patience(s.opts.PromoteAfter, ""))
 	}
-	return max(0, patience(s.PromoteAfter, rq.session.client))
+	return max(0, patience(s.opts.PromoteAfter, rq.session.client))
 }
 
 // upstreamParams is what the backend gets: its own name of the verb, the
@@ -209,7 +209,7 @@ func (s *Server) render(rq *request, profile *catalog.Profile, call *broker.Call
 	case reply.Answer != nil && len(reply.Answer.Result) > 0:
 		return jsonrpc.AppendResult(nil, id, s.withFacts(profile, call, reply))
 	}
-	s.Logger.Error("the broker gave an empty reply", slog.String("call", call.ID), slog.String("verb", call.Verb), slog.String("backend", call.Backend))
+	s.opts.Logger.Error("the broker gave an empty reply", slog.String("call", call.ID), slog.String("verb", call.Verb), slog.String("backend", call.Backend))
 	return refusalError(id, broker.Refuse(broker.CodeInternal, "The broker has no answer to this call; the log has the details.", nil))
 }
 
@@ -228,7 +228,7 @@ func (s *Server) withFacts(profile *catalog.Profile, call *broker.Call, reply ac
 	facts.RunMS = between(reply.Timing.Started, reply.Timing.Ended)
 	marked, err := shape.WithCallMeta(result, facts)
 	if err != nil {
-		s.Logger.Debug("a result has no place for the broker's facts", slog.String("verb", call.Verb), slog.Any("error", err))
+		s.opts.Logger.Debug("a result has no place for the broker's facts", slog.String("verb", call.Verb), slog.Any("error", err))
 		return result
 	}
 	return marked
@@ -311,5 +311,5 @@ func (s *Server) cancelled(rq *request) {
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "")
 	}
-	s.Broker.Cancel(rq.session.key, string(id), reason)
+	s.opts.Broker.Cancel(rq.session.key, string(id), reason)
 }

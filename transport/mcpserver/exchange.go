@@ -32,7 +32,7 @@ func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
 
 	// A client that cannot read a stream just waits; one that reads nothing
 	// else gets its headers now.
-	wait := s.Limits.Quick
+	wait := s.opts.Limits.Quick
 	if !x.rq.accept.json {
 		wait = 0
 	}
@@ -54,7 +54,7 @@ func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
 			<-done
 			return
 		}
-		timer.Reset(s.Limits.KeepAlive)
+		timer.Reset(s.opts.Limits.KeepAlive)
 	}
 }
 
@@ -63,7 +63,7 @@ func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
 func (s *Server) guarded(ctx context.Context, rq *request, work func(context.Context) []byte) (message []byte) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.Logger.Error("panic while a request was handled", "method", rq.msg.Method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.opts.Logger.Error("panic while a request was handled", "method", rq.msg.Method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			message = refusalError(rq.msg.ID, broker.AsRefusal(fmt.Errorf("panic: %v", p)))
 		}
 	}()

@@ -12,7 +12,7 @@ import (
 // this machine sends its own name as Host.
 func (s *Server) checkHost(r *http.Request) bool {
 	host := hostname(r.Host)
-	return isLoopback(host) || containsFold(s.AllowedHosts, host)
+	return isLoopback(host) || containsFold(s.opts.AllowedHosts, host)
 }
 
 // checkOrigin lets programs (no Origin) and pages of this very host pass.
@@ -24,7 +24,7 @@ func (s *Server) checkOrigin(r *http.Request) bool {
 	if len(values) > 1 {
 		return false
 	}
-	if containsFold(s.AllowedOrigins, values[0]) {
+	if containsFold(s.opts.AllowedOrigins, values[0]) {
 		return true
 	}
 	origin, err := url.Parse(values[0])

@@ -43,7 +43,7 @@ func (s *Server) initialize(rq *request) {
 	defer s.streams.leave()
 	ses, problem, err := s.handshake(rq)
 	if err != nil {
-		s.Logger.Error("no session id could be made", slog.Any("error", err))
+		s.opts.Logger.Error("no session id could be made", slog.Any("error", err))
 		rq.refuse(broker.AsRefusal(err))
 		return
 	}
@@ -53,7 +53,7 @@ func (s *Server) initialize(rq *request) {
 	}
 	// The id is set before the answer is known, because on a stream the
 	// headers may have to leave first. After an error a client has no use for it.
-	rq.w.Header().Set(headerSession, ses.token(s.SessionKey))
+	rq.w.Header().Set(headerSession, ses.token(s.opts.SessionKey))
 	id := rq.msg.ID
 	if rq.profile == "" {
 		rq.answer(s.welcome(id, rq.principal, ses, s.ownServer(ses)))
@@ -78,10 +78,10 @@ func (s *Server) handshake(rq *request) (ses *session, problem string, err error
 	if !ok {
 		return nil, `"protocolVersion" must be a string`, nil
 	}
-	if ses, err = newSession(s.Random); err != nil {
+	if ses, err = newSession(s.opts.Random); err != nil {
 		return nil, "", err
 	}
-	ses.principal, ses.profile, ses.version, ses.started = rq.principal.Digest(), rq.profile, negotiate(version), s.Now()
+	ses.principal, ses.profile, ses.version, ses.started = rq.principal.Digest(), rq.profile, negotiate(version), s.opts.Now()
 	if caps, ok := params.Get("capabilities"); ok && caps[0] == '{' {
 		ses.caps = caps
 	}
@@ -96,12 +96,12 @@ func (s *Server) handshake(rq *request) (ses *session, problem string, err error
 
 // welcome makes the session known and gives the response.
 func (s *Server) welcome(id []byte, p broker.Principal, ses *session, result initializeResult) []byte {
-	if refusal := s.Broker.Attach(ses.info(p)); refusal != nil {
+	if refusal := s.opts.Broker.Attach(ses.info(p)); refusal != nil {
 		return refusalError(id, refusal)
 	}
 	raw, err := json.Marshal(result)
 	if err != nil { // only a backend's own serverInfo can be at fault
-		s.Logger.Error("the answer to initialize could not be encoded", slog.String("profile", ses.profile), slog.Any("error", err))
+		s.opts.Logger.Error("the answer to initialize could not be encoded", slog.String("profile", ses.profile), slog.Any("error", err))
 		return refusalError(id, broker.AsRefusal(err))
 	}
 	return jsonrpc.AppendResult(nil, id, raw)
@@ -111,9 +111,9 @@ func (s *Server) ownServer(ses *session) initializeResult {
 	info, _ := json.Marshal(struct { // two strings cannot fail to encode
 		Name    string `json:"name"`
 		Version string `json:"version"`
-	}{"berth", s.Version})
+	}{"berth", s.opts.Version})
 	return initializeResult{ProtocolVersion: ses.version, Capabilities: capabilities, ServerInfo: info,
-		Instructions: instructions, Meta: map[string]any{"berth/runtimeId": s.RuntimeID}}
+		Instructions: instructions, Meta: map[string]any{"berth/runtimeId": s.opts.RuntimeID}}
 }
 
 // exactServer is the backend's own introduction, with nothing added.
@@ -138,12 +138,12 @@ func (s *Server) exactServer(ctx context.Context, ses *session) (initializeResul
 // await gives a profile once everything in it is known, or as it is when the
 // limit has passed.
 func (s *Server) await(ctx context.Context, name string) (*catalog.Profile, *broker.Refusal) {
-	snapshot := s.Broker.Catalog()
+	snapshot := s.opts.Broker.Catalog()
 	profile, ok := snapshot.Profile(name)
 	if ok && len(profile.Pending()) > 0 {
-		ctx, cancel := context.WithTimeout(ctx, s.Limits.ListWait)
+		ctx, cancel := context.WithTimeout(ctx, s.opts.Limits.ListWait)
 		defer cancel()
-		profile, ok = s.Broker.AwaitCatalog(ctx, name).Profile(name)
+		profile, ok = s.opts.Broker.AwaitCatalog(ctx, name).Profile(name)
 	}
 	if !ok {
 		return nil, broker.Refuse(broker.CodeProfileUnknown, "There is no profile or backend of this name.", nil)

@@ -33,7 +33,7 @@ func (s *Server) listTools(rq *request) {
 			}
 		}
 	}
-	profile, ok := s.Broker.Catalog().Profile(rq.profile)
+	profile, ok := s.opts.Broker.Catalog().Profile(rq.profile)
 	if ok && len(profile.Pending()) == 0 {
 		rq.answer(s.page(rq.msg.ID, profile, cursor))
 		return
@@ -59,7 +59,7 @@ func (s *Server) page(id []byte, profile *catalog.Profile, cursor string) []byte
 	if pending := profile.Pending(); len(pending) > 0 {
 		marked, err := markPending(page, pending)
 		if err != nil {
-			s.Logger.Error("a page of the list could not be marked", slog.Any("error", err))
+			s.opts.Logger.Error("a page of the list could not be marked", slog.Any("error", err))
 			return refusalError(id, broker.AsRefusal(err))
 		}
 		page = marked

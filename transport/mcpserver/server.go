@@ -25,7 +25,7 @@ import (
 // ReadTimeout and WriteTimeout may be set: the front moves both deadlines of
 // the connection for its own requests.
 type Server struct {
-	Options // as validated; not changed after New
+	opts Options // as validated; not changed after New
 
 	callPrefix string // unique to this process
 	calls      atomic.Uint64
@@ -43,7 +43,7 @@ func New(opts Options) (*Server, error) {
 	if _, err := io.ReadFull(opts.Random, prefix); err != nil {
 		return nil, fmt.Errorf("random bytes for call ids: %w", err)
 	}
-	s := &Server{Options: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
+	s := &Server{opts: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
 	s.streams.init(opts.Limits.MaxStreams)
 	return s, nil
 }
@@ -70,7 +70,13 @@ type request struct {
 // ServeHTTP answers one request. Nothing of it is looked at before it was
 // authenticated.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	principal, ok := s.Authenticate(r)
+	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent}
+	if r.ContentLength != 0 {
+		// Also for requests that are refused unread: net/http reads what is left
+		// of a body before it lets go of the connection.
+		rq.readDeadline(time.Now().Add(s.opts.Limits.ReadBody))
+	}
+	principal, ok := s.opts.Authenticate(r)
 	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		writeProblem(w, http.StatusUnauthorized, "Unauthorized", broker.CodeUnauthorized, "A valid bearer token is needed.")
@@ -90,11 +96,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "", "Use POST for messages and DELETE to end a session.")
 		return
 	}
-	if _, known := s.Broker.Catalog().Profile(profile); !known {
+	if _, known := s.opts.Broker.Catalog().Profile(profile); !known {
 		writeProblem(w, http.StatusNotFound, "NotFound", broker.CodeProfileUnknown, "There is no profile or backend of this name.")
 		return
 	}
-	rq := &request{w: w, r: r, control: http.NewResponseController(w), accept: parseAccept(r), principal: principal, profile: profile, writeLimit: s.Limits.WriteEvent}
+	rq.accept, rq.principal, rq.profile = parseAccept(r), principal, profile
 	s.findSession(rq)
 	if r.Method == http.MethodDelete {
 		s.endSession(rq)
@@ -119,9 +125,9 @@ func (s *Server) findSession(rq *request) {
 	if token == "" {
 		return
 	}
-	ses, ok := openSession(token, s.SessionKey)
+	ses, ok := openSession(token, s.opts.SessionKey)
 	if !ok || ses.principal != rq.principal.Digest() || ses.profile != rq.profile {
-		s.Logger.Info("a session id that is not ours to honour was passed over", slog.String("principal", rq.principal.Key()))
+		s.opts.Logger.Debug("a session id that is not ours to honour was passed over", slog.String("principal", rq.principal.Key()))
 		return
 	}
 	rq.session = ses
@@ -129,7 +135,7 @@ func (s *Server) findSession(rq *request) {
 
 func (s *Server) endSession(rq *request) {
 	if rq.session != nil {
-		s.Broker.End(rq.session.key)
+		s.opts.Broker.End(rq.session.key)
 	}
 	rq.w.WriteHeader(http.StatusNoContent)
 }
@@ -157,7 +163,7 @@ func (s *Server) post(rq *request) {
 	}
 	rq.msg = msg
 	if rq.session != nil {
-		rq.attach = s.Broker.Attach(rq.session.info(rq.principal))
+		rq.attach = s.opts.Broker.Attach(rq.session.info(rq.principal))
 	}
 	switch msg.Kind {
 	case jsonrpc.Request:
@@ -185,23 +191,22 @@ func (s *Server) request(era *era, rq *request) {
 // readBody reads the whole body within the limits of size and time, or
 // answers why not.
 func (s *Server) readBody(rq *request) ([]byte, bool) {
-	limit := s.Limits.MaxBody
+	limit := s.opts.Limits.MaxBody
 	if rq.r.ContentLength > limit {
 		s.tooLarge(rq)
 		return nil, false
 	}
-	rq.readDeadline(time.Now().Add(s.Limits.ReadBody))
 	var buf bytes.Buffer
 	if n := rq.r.ContentLength; n > 0 {
 		// The length is a claim: only so much is set aside before bytes come.
 		buf.Grow(int(min(n, 1<<20)) + bytes.MinRead)
 	}
 	_, err := buf.ReadFrom(http.MaxBytesReader(rq.w, rq.r.Body, limit))
-	// Left standing, the deadline would end the connection under a long call.
-	rq.readDeadline(time.Time{})
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
+		// Left standing, the deadline would end the connection under a long call.
+		rq.readDeadline(time.Time{})
 		return buf.Bytes(), true
 	case errors.As(err, &large):
 		s.tooLarge(rq)
@@ -217,7 +222,7 @@ func (s *Server) readBody(rq *request) ([]byte, bool) {
 }
 
 func (s *Server) tooLarge(rq *request) {
-	refusal := broker.Refuse(broker.CodeRequestTooLarge, "The message is larger than the broker takes.", map[string]any{"limit_bytes": s.Limits.MaxBody})
+	refusal := broker.Refuse(broker.CodeRequestTooLarge, "The message is larger than the broker takes.", map[string]any{"limit_bytes": s.opts.Limits.MaxBody})
 	rq.w.Header().Set("Connection", "close")
 	rq.send(http.StatusRequestEntityTooLarge, jsonrpc.AppendError(nil, nil, jsonrpc.CodeInvalidRequest, refusal.Message, refusal.JSON()))
 }
