@@ -288,7 +288,7 @@ func (b *running) handler() (http.Handler, error) {
 	mux.Handle("/mcp", b.front)
 	mux.Handle("/mcp/", b.front)
 	mux.Handle("/", rest.New(rest.Options{
-		Guard: b.guard(hosts), Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Token: rotation{b.dir},
+		Guard: b.guard(hosts), Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Token: b.dir,
 		Metrics: b.metrics.Handler(), Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	}))
 	return mux, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"path"
 	"slices"
 	"sort"
 	"strings"
@@ -22,7 +21,6 @@ import (
 	"berth/transport/httpguard"
 	"berth/transport/mcpclient"
 	"berth/transport/mcpserver"
-	"berth/transport/statedir"
 )
 
 // addNative makes the broker's own verbs a backend like any other.
@@ -79,7 +77,7 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 		Name: c.Name, Kind: string(c.Kind), Upstream: upstream,
 		Admission:    admission.Limits{Seats: s.MaxInFlight, MaxQueuedCalls: s.MaxQueued, MaxQueuedJobs: s.MaxQueuedJobs, QueueTimeout: s.QueueTimeout},
 		StartTimeout: s.StartTimeout, CallTimeout: s.CallTimeout, IdleTimeout: max(0, s.IdleTimeout),
-		StaleAfter: staleAfter(c.Name, s), Eager: s.Start == config.Eager, PerSession: s.Instances == config.PerSession,
+		StaleAfter: staleAfter(c), Eager: s.Start == config.Eager, PerSession: s.Instances == config.PerSession,
 		EnvNames: names(c.Env), HeaderNames: names(c.Headers), Tools: tools,
 	})
 }
@@ -142,29 +140,9 @@ func rules(s config.Settings) catalog.Rules {
 	return r
 }
 
-// staleAfter looks up when a job of a verb is reaped; the longest glob counts
-// first, as it does for the other rules of verbs.
-func staleAfter(backend string, s config.Settings) func(verb string) time.Duration {
-	type rule struct {
-		glob  string
-		after time.Duration
-	}
-	var table []rule
-	for _, v := range s.Verbs {
-		if v.StaleAfter > 0 {
-			table = append(table, rule{v.Glob, v.StaleAfter})
-		}
-	}
-	sort.SliceStable(table, func(i, j int) bool { return len(table[i].glob) > len(table[j].glob) })
-	return func(verb string) time.Duration {
-		name := strings.TrimPrefix(verb, backend+"__")
-		for _, r := range table {
-			if ok, err := path.Match(r.glob, name); ok && err == nil {
-				return r.after
-			}
-		}
-		return 0
-	}
+// staleAfter looks up when a job of a verb is reaped, by its canonical name.
+func staleAfter(c config.Backend) func(verb string) time.Duration {
+	return func(verb string) time.Duration { return c.Settings.StaleAfter(strings.TrimPrefix(verb, c.Name+"__")) }
 }
 
 // patience is the table of clients: the configuration's rules, then what was
@@ -196,8 +174,3 @@ func (b *running) guard(hosts []string) *httpguard.Guard {
 		Hosts:        hosts, MaxBody: int64(b.cfg.Broker.MaxBody),
 	})
 }
-
-// rotation replaces the token of the state directory.
-type rotation struct{ dir *statedir.Dir }
-
-func (r rotation) Rotate() error { return r.dir.RotateToken() }
