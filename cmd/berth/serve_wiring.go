@@ -124,7 +124,7 @@ func rules(s config.Settings) catalog.Rules {
 		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, Is: e.Is})
 	}
 	if s.PromoteAfter != 0 {
-		r.PromoteAfter[""] = s.PromoteAfter
+		r.PromoteAfter["*"] = s.PromoteAfter // every other pattern says more
 	}
 	for _, v := range s.Verbs {
 		if v.PromoteAfter != 0 {
