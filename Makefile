@@ -50,8 +50,8 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	  done; \
 	done
 
-demo: build ## the transcript of README: queue, job, kill -9, restart
-	$(GO) run ./demo -berth bin/berth
+demo: ## one readable proof: a flood, a job, kill -9, restart (needs only Go)
+	$(GO) run ./cmd/berth-demo
 
 crash: ## the crash suite, CRASH_ROUNDS (100) rounds
 	BERTH_CRASH_ROUNDS=$(CRASH_ROUNDS) $(GO) test -count=1 -timeout 60m -run Crash ./cmd/berth/...
