@@ -423,7 +423,7 @@ func TestNothingListensIsNotDispatched(t *testing.T) {
 	}
 }
 
-func TestADeadIdleConnectionIsReplacedAndTheCallSentOnce(t *testing.T) {
+func TestADeadPooledConnectionIsReplacedAndTheCallSentOnce(t *testing.T) {
 	var calls atomic.Int64
 	u := newUpstream(t, "s", nil)
 	u.script = func(w http.ResponseWriter, _ *http.Request, m message) {
@@ -431,18 +431,49 @@ func TestADeadIdleConnectionIsReplacedAndTheCallSentOnce(t *testing.T) {
 		u.answer(w, m, `{}`)
 	}
 	_, c := u.open(t, Options{})
-	for range 5 {
-		u.Server.CloseClientConnections() // the pool does not know yet, perhaps
-		_, err := c.Call(t.Context(), call(`{}`), nil)
-		if err != nil {
-			// The write may have been faster than the news; then it counts as sent.
-			if got := failure(t, err); !got.Dispatched || got.Gone {
-				t.Errorf("failure: %+v", got)
-			}
+	var mu sync.Mutex
+	var wires []*wire
+	base := c.(*httpConn).base
+	base.CloseIdleConnections()
+	base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialWire(ctx, network, address)
+		if err == nil {
+			mu.Lock()
+			wires = append(wires, conn.(*wire))
+			mu.Unlock()
 		}
+		return conn, err
 	}
-	if calls.Load() > 5 {
-		t.Errorf("%d calls arrived", calls.Load())
+	for n := int64(1); n <= 3; n++ {
+		if _, err := c.Call(t.Context(), call(`{}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		if calls.Load() != n {
+			t.Errorf("%d calls arrived after %d", calls.Load(), n)
+		}
+		mu.Lock()
+		for _, w := range wires {
+			w.seal(w.mark()) // from now on a write fails before a byte has left
+		}
+		mu.Unlock()
+	}
+}
+
+func TestAFreshConnectionThatTakesNothingIsNotDispatched(t *testing.T) {
+	u := newUpstream(t, "s", nil)
+	_, c := u.open(t, Options{})
+	base := c.(*httpConn).base
+	base.CloseIdleConnections()
+	base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialWire(ctx, network, address)
+		if err == nil {
+			conn.(*wire).seal(0)
+		}
+		return conn, err
+	}
+	_, err := c.Call(t.Context(), call(`{}`), nil)
+	if got := failure(t, err); got.Dispatched || got.Gone {
+		t.Errorf("failure: %+v", got)
 	}
 }
 
@@ -592,6 +623,11 @@ func TestACallThatWaitsForAConnectionIsNotDispatched(t *testing.T) {
 	if got := failure(t, err); got.Dispatched || got.Gone || got.Abandoned {
 		t.Errorf("failure: %+v", got)
 	}
+	// Nor does the DELETE wait for a connection longer than Close may.
+	if err := c.Close(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	<-c.(*httpConn).finished
 }
 
 func TestSlowHeadersDoNotEndACall(t *testing.T) {
