@@ -159,7 +159,9 @@ func TestIdentityIsAPrecondition(t *testing.T) {
 
 func TestFailedStartRefusesWithTheCauseAndBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &upstream{open: func(context.Context, int) (*conn, error) { return nil, &broker.OpenError{Cause: "no such program", Stderr: "tail"} }}
+		up := &upstream{open: func(context.Context, int) (*conn, error) {
+			return nil, &broker.OpenError{Cause: "no such program", Stderr: "tail"}
+		}}
 		w := start(t, up)
 		r := w.do()
 		if w.code(r) != broker.CodeBackendUnavailable || r.Refusal.Detail["cause"] != "no such program" || r.Refusal.Detail["stderr"] != "tail" || !r.Refusal.Retryable || r.Refusal.RetryAfter <= 0 {
@@ -273,7 +275,10 @@ func TestProgressIsASignOfLife(t *testing.T) {
 
 func TestFullQueueShedsAndAWaitingCallTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, &upstream{call: untilCancelled})
+		up := &upstream{}
+		w := start(t, up)
+		w.do() // the backend is up: four run and eight wait
+		up.last().call = untilCancelled
 		replies := make(chan Reply, 12)
 		for range 4 + 8 {
 			r := w.request()
