@@ -43,11 +43,12 @@
 //   - a flow's pass is the virtual time up to which it was served; a ticket of c
 //     seats moves it by c/weight;
 //   - only flows whose pass the clock has reached compete, and the one whose
-//     next ticket would end first wins. So no flow is ever ahead of or behind
-//     its max-min share by more than one ticket of the largest cost: principals
-//     by one, sessions by two (their own and their principal's). Plain stride,
-//     which compares passes alone, holds a heavy flow back by one ticket of
-//     every light one;
+//     next ticket would end first wins. So no flow that stays backlogged is ever
+//     ahead of or behind its max-min share by more than one ticket of the
+//     largest cost at its own level: principals by one, sessions by two (their
+//     own and their principal's); where flows empty and return, by one more.
+//     Plain stride, which compares passes alone, holds a heavy flow back by one
+//     ticket of every light one;
 //   - a new flow starts at the clock: idling earns no credit, and a stream of
 //     ever new sessions does not push back one that waits, because the clock
 //     moves with every ticket;

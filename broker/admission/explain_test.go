@@ -62,7 +62,11 @@ func TestPositionsAreTheOrderInWhichTicketsRun(t *testing.T) {
 		}
 		ran := map[broker.Lane]int{}
 		for len(position) > 0 {
-			for _, ticket := range run() {
+			started := run()
+			if len(started) == 0 && len(running) == 0 {
+				t.Fatalf("nothing runs, left are %v", position)
+			}
+			for _, ticket := range started {
 				ran[ticket.Lane]++
 				if position[ticket.ID] != ran[ticket.Lane] {
 					t.Fatalf("%s ran as number %d of its lane, its position was %d", ticket.ID, ran[ticket.Lane], position[ticket.ID])

@@ -115,10 +115,7 @@ func (g *group) add(f *flow, next, seats int) {
 	if f.end < g.clock {
 		// The ideal has served f to its end, only the queue has not yet: what
 		// comes now starts now.
-		if f.cost > 0 {
-			f.resume = g.clock
-		}
-		f.end = g.clock
+		f.resume, f.end = g.clock, g.clock
 	}
 	f.end += float64(seats) / float64(f.weight)
 	g.file(f, next)

@@ -283,6 +283,8 @@ func accountForEveryTicket(t *rapid.T) {
 // or expired; never more than the seats run; a session is first in, first out.
 func TestEveryTicketIsInExactlyOnePlace(t *testing.T) { rapid.Check(t, accountForEveryTicket) }
 
+// FuzzQueue is the same under the fuzzer. Give -fuzzminimizetime 1x: making an
+// input shorter takes far longer here than finding the next.
 func FuzzQueue(f *testing.F) {
 	f.Add([]byte(strings.Repeat("berth", 400)))
 	f.Fuzz(rapid.MakeFuzz(accountForEveryTicket))

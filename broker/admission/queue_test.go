@@ -241,6 +241,27 @@ func TestAChangedWeightHoldsFromThenOn(t *testing.T) {
 	}
 }
 
+func TestADebtIsWorthLessAtAHigherWeight(t *testing.T) {
+	s := &script{t: t, q: New(Limits{Seats: 1, MaxQueuedCalls: 1000})}
+	for range 30 {
+		s.offer(Ticket{Principal: "b", Weight: 1})
+	}
+	s.offer(Ticket{Principal: "a", Weight: 1})
+	for range 3 { // a is served and ahead
+		s.done(s.next().ID)
+	}
+	for range 30 {
+		s.offer(Ticket{Principal: "a", Weight: 1000})
+	}
+	for i := range 20 {
+		got := s.next()
+		s.done(got.ID)
+		if got.Principal != "a" && i > 1 {
+			t.Fatalf("start %d went to %s", i, got.Principal)
+		}
+	}
+}
+
 func TestAnExpensiveTicketIsNotStarvedByCheapOnes(t *testing.T) {
 	s := &script{t: t, q: New(Limits{Seats: 4, MaxQueuedCalls: 1000})}
 	var running []string
@@ -332,6 +353,30 @@ func TestLanesShareTheStartsThreeToOne(t *testing.T) {
 		s.done(s.next().ID)
 	}
 	s.none()
+}
+
+func TestAnIdleLaneEarnsNoCredit(t *testing.T) {
+	s := &script{t: t, q: New(Limits{Seats: 1, MaxQueuedCalls: 1000, MaxQueuedJobs: 1000})}
+	for range 200 {
+		s.offer(Ticket{})
+	}
+	for range 100 {
+		s.done(s.next().ID)
+	}
+	for range 20 {
+		s.offer(jobTicket("", 1))
+	}
+	jobs := 0
+	for range 20 {
+		got := s.next()
+		s.done(got.ID)
+		if got.Lane == broker.LaneJobs {
+			jobs++
+		}
+	}
+	if jobs < 4 || jobs > 6 {
+		t.Fatalf("%d of 20 starts went to jobs", jobs)
+	}
 }
 
 func TestJobsLeaveASeatForCalls(t *testing.T) {
