@@ -102,9 +102,11 @@ func (g *group) find(key string, weight int, parent *flow, leaf bool) *flow {
 	}
 	if f.weight != weight {
 		g.unpour(f)
+		// What f is ahead or behind, in seats, stays what it was.
 		scale := float64(f.weight) / float64(weight)
-		f.pass += max(0, f.pass-g.clock) * (scale - 1)
-		f.end += max(0, f.end-g.clock) * (scale - 1)
+		for _, at := range []*float64{&f.pass, &f.end, &f.resume} { // a resume of 0 stays below pass
+			*at = g.clock + (*at-g.clock)*scale
+		}
 		f.weight = weight
 	}
 	return f

@@ -262,10 +262,26 @@ func (g *group) checkInvariant(t *rapid.T) {
 		if (f.in != nil) != (f.cost > 0) || (f.cost == 0 && !f.poured) {
 			t.Fatalf("flow %+v is in the wrong piles", f)
 		}
+		if left := float64(f.backlog()) / float64(f.weight); f.end > max(f.pass, g.clock)+left+1e-6 {
+			t.Fatalf("the ideal serves flow %+v until %v, with %v waiting at %v", f, f.end, left, g.clock)
+		}
 	}
 	if weight != g.weight || waits != g.waiting || g.size != len(g.flows) || g.ready.len()+g.later.len() != waits || (waits > 0 && g.ready.len() == 0) {
 		t.Fatalf("group counts weight %d, waiting %d, size %d, ready %d, later %d; has %d, %d, %d", g.weight, g.waiting, g.size, g.ready.len(), g.later.len(), weight, waits, len(g.flows))
 	}
+}
+
+// backlog is the seats of everything that waits in f.
+func (f *flow) backlog() (seats int) {
+	for e := f.tickets.first; e != nil; e = e.links[inSession].next {
+		seats += e.Cost
+	}
+	if f.sessions != nil {
+		for _, s := range f.sessions.flows {
+			seats += s.backlog()
+		}
+	}
+	return seats
 }
 
 func accountForEveryTicket(t *rapid.T) {
