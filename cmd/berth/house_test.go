@@ -75,6 +75,8 @@ type house struct {
 	dir     string
 	state   string
 	config  string // file; empty: none
+	listen  string // address; empty: any port of loopback
+	env     []string
 	broker  *brokerproc.Process
 	witness *brokerproc.Witness // of the present broker
 }
@@ -133,8 +135,8 @@ func (h *house) start(env ...string) error {
 	if len(env) > 0 {
 		binary = h.bin.failpoint
 	}
-	env = append(env, "TEST_WITNESS="+h.witness.Path())
-	p, err := brokerproc.Serve(h.t.Context(), brokerproc.Options{Binary: binary, StateDir: h.state, Config: h.config, Env: env, Witness: h.witness})
+	env = append(append(env, h.env...), "TEST_WITNESS="+h.witness.Path())
+	p, err := brokerproc.Serve(h.t.Context(), brokerproc.Options{Binary: binary, StateDir: h.state, Config: h.config, Listen: h.listen, Env: env, Witness: h.witness})
 	if p != nil {
 		h.broker = p
 	}
