@@ -164,6 +164,10 @@ func (r *round) live(number int, l life) {
 	if l.point != "" {
 		nth := l.nth + (r.n/len(crashSchedule)*7)%(l.spread+1)
 		env = []string{"BERTH_FAILPOINT=" + l.point, "BERTH_FAILPOINT_NTH=" + strconv.Itoa(nth)}
+		if (r.n/len(crashSchedule))%2 == 0 {
+			// An answer that is given before its commit gets out meanwhile.
+			env = append(env, "BERTH_FAILPOINT_LINGER=100ms")
+		}
 	}
 	err := r.start(env...)
 	if errors.Is(err, brokerproc.ErrEnded) {
