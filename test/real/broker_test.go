@@ -2,6 +2,8 @@ package real
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,4 +107,25 @@ func startEverything(t *testing.T, port string) (p *process, url string) {
 	t.Helper()
 	p = startProcess(t, "server-everything", append(environment(t.TempDir()), "PORT="+port), everything(t, "streamableHttp"))
 	return p, "http://127.0.0.1:" + p.saw(t, `^listens on (\d+)`) + "/mcp"
+}
+
+// tokenNowhere looks that the token is in no file of a client.
+func tokenNowhere(t *testing.T, b *broker, home string) {
+	t.Helper()
+	err := filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) { // a client may still tidy up
+			return nil
+		}
+		if strings.Contains(string(text), b.token) {
+			t.Errorf("the token stands in %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
