@@ -2,6 +2,7 @@ package real
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -219,4 +220,48 @@ env_key = "SCRIPTED_KEY"
 // folded is a tool's name as Codex writes it.
 func folded(name string) string {
 	return regexp.MustCompile(`[^A-Za-z0-9_]`).ReplaceAllString(name, "_")
+}
+
+// TestThePrintedCommandsMakeTheRegistration runs what berth install prints
+// first, with the client's own program, and asks berth install whether anything
+// is left to do.
+func TestThePrintedCommandsMakeTheRegistration(t *testing.T) {
+	need(t)
+	for _, tt := range []struct{ client, via, scope string }{
+		{"claude", "http", "user"}, {"claude", "http", "project"}, {"claude", "stdio", "user"}, {"claude", "stdio", "project"},
+		{"codex", "http", "user"}, {"codex", "stdio", "user"},
+	} {
+		t.Run(tt.client+" "+tt.via+" "+tt.scope, func(t *testing.T) {
+			home := t.TempDir()
+			env := environment(home)
+			env[0] = "PATH=" + filepath.Join(modules(t), ".bin") + string(filepath.ListSeparator) + os.Getenv("PATH")
+			install := []string{berthPath(t), "install", tt.client, "--via", tt.via, "--scope", tt.scope, "--state-dir", filepath.Join(home, "a state"), "--json"}
+			if tt.via == "http" {
+				install = append(install, "--url", "http://127.0.0.1:7420/mcp")
+			}
+			var plan struct {
+				Command          string
+				Changed, Created bool
+			}
+			for _, step := range []string{"print", "run", "write"} {
+				line := install
+				switch step {
+				case "run":
+					line = []string{"sh", "-c", plan.Command}
+				case "write":
+					line = append(install, "--write")
+				}
+				out, err := run(t, home, env, line)
+				if err != nil {
+					t.Fatalf("%s: %v\n%s", step, err, out)
+				}
+				if step != "run" {
+					unmarshal(t, out, &plan)
+				}
+			}
+			if plan.Changed || plan.Created {
+				t.Errorf("after %q there was something left to change", plan.Command)
+			}
+		})
+	}
 }
