@@ -171,8 +171,8 @@ func claude(t *testing.T, project string, env []string) string {
 func TestCodexFollowsAJobThroughBerth(t *testing.T) {
 	need(t)
 	version := pinned(t, "@openai/codex")
-	for _, via := range []string{"http", "stdio"} {
-		t.Run(via, func(t *testing.T) {
+	for _, tt := range []struct{ via, scope string }{{"http", "user"}, {"stdio", "user"}, {"stdio", "project"}} {
+		t.Run(tt.via+" "+tt.scope, func(t *testing.T) {
 			b := cliBroker(t)
 			seen := clients{}
 			m := startModel(t, "responses_api.py", []any{
@@ -181,12 +181,14 @@ func TestCodexFollowsAJobThroughBerth(t *testing.T) {
 				[]any{"job_status", map[string]any{"jobId": theJob, "waitSeconds": 30}, "mcp__berth"},
 			}, func() { seen.look(t, b) })
 			home := t.TempDir()
-			env := codexEnv(t, home, m)
-			register(t, b, home, env, "codex", "--via", via)
-			if via == "http" {
+			project := filepath.Join(home, "project")
+			write(t, filepath.Join(project, "README"), "")
+			env := codexEnv(t, home, project, m)
+			register(t, b, project, env, "codex", "--via", tt.via, "--scope", tt.scope)
+			if tt.via == "http" {
 				env = append(env, "BERTH_TOKEN="+b.token)
 			}
-			out, err := run(t, home, env, []string{filepath.Join(modules(t), ".bin", "codex"), "exec",
+			out, err := run(t, project, env, []string{filepath.Join(modules(t), ".bin", "codex"), "exec",
 				"--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json", "go"})
 			if err != nil {
 				t.Fatalf("codex: %v\n%s", err, out)
@@ -198,10 +200,11 @@ func TestCodexFollowsAJobThroughBerth(t *testing.T) {
 	}
 }
 
-// codexEnv writes a configuration to which the registration is added. The
+// codexEnv writes a configuration to which the registration is added; it trusts
+// the project, so that the project's own is read. The
 // model has no name that Codex knows: those that it knows are offered tools in
 // a form that the scripted model does not read.
-func codexEnv(t *testing.T, home string, m *model) []string {
+func codexEnv(t *testing.T, home, project string, m *model) []string {
 	t.Helper()
 	config := filepath.Join(home, "codex")
 	write(t, filepath.Join(config, "config.toml"), `model = "scripted"
@@ -213,6 +216,9 @@ name = "scripted"
 base_url = "`+m.url+`/v1"
 wire_api = "responses"
 env_key = "SCRIPTED_KEY"
+
+[projects."`+project+`"]
+trust_level = "trusted"
 `)
 	return environment(home, "CODEX_HOME="+config, "SCRIPTED_KEY=dummy")
 }
