@@ -15,10 +15,14 @@ import (
 
 const operationEnded = "Long running operation completed. Duration: 2 seconds, Steps: 2."
 
-// cliBroker serves server-everything with a verb that is a job at once.
+// cliBroker serves server-everything with a verb that is a job at once. The
+// CLIs ask their model before a slow server has listed, so the backend is up
+// before they start.
 func cliBroker(t *testing.T) *broker {
 	t.Helper()
-	return startBroker(t, map[string]any{"every": child(t, map[string]any{"long": []string{long}})})
+	b := startBroker(t, map[string]any{"every": child(t, map[string]any{"long": []string{long}, "start": "eager"})})
+	eventually(t, "the backend is ready", func() bool { return b.backend(t, "every").State == "ready" })
+	return b
 }
 
 // clients collects who was connected while a CLI ran.
@@ -138,7 +142,7 @@ func TestClaudeCodeFollowsAJobThroughBerth(t *testing.T) {
 				home := t.TempDir()
 				project := filepath.Join(home, "project")
 				write(t, filepath.Join(project, "README"), "")
-				env := claudeEnv(t, home, m)
+				env := claudeEnv(home, m)
 				register(t, b, project, env, "claude", "--via", via, "--scope", scope)
 				if via == "http" {
 					env = append(env, "BERTH_TOKEN="+b.token)
@@ -155,8 +159,11 @@ func TestClaudeCodeFollowsAJobThroughBerth(t *testing.T) {
 	}
 }
 
-func claudeEnv(t *testing.T, home string, m *model) []string {
-	return environment(home, "ANTHROPIC_BASE_URL="+m.url, "ANTHROPIC_API_KEY=dummy", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
+// claudeEnv drives Claude Code without an account. The last two let it wait for
+// its servers as long as a loaded machine may need.
+func claudeEnv(home string, m *model) []string {
+	return environment(home, "ANTHROPIC_BASE_URL="+m.url, "ANTHROPIC_API_KEY=dummy", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+		"MCP_CONNECTION_NONBLOCKING=false", "MCP_CONNECT_TIMEOUT_MS=60000")
 }
 
 func claude(t *testing.T, project string, env []string) string {
@@ -185,6 +192,7 @@ func TestCodexFollowsAJobThroughBerth(t *testing.T) {
 			write(t, filepath.Join(project, "README"), "")
 			env := codexEnv(t, home, project, m)
 			register(t, b, project, env, "codex", "--via", tt.via, "--scope", tt.scope)
+			patient(t, filepath.Join(home, "codex", "config.toml"), filepath.Join(project, ".codex", "config.toml"))
 			if tt.via == "http" {
 				env = append(env, "BERTH_TOKEN="+b.token)
 			}
@@ -221,6 +229,21 @@ env_key = "SCRIPTED_KEY"
 trust_level = "trusted"
 `)
 	return environment(home, "CODEX_HOME="+config, "SCRIPTED_KEY=dummy")
+}
+
+// patient lets Codex wait for its server as long as a loaded machine may need,
+// with keys of the user's own in the entry, which is the last table.
+func patient(t *testing.T, files ...string) {
+	t.Helper()
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(text), "[mcp_servers.berth]") {
+			continue // the registration is in the other one
+		}
+		write(t, file, string(text)+"required = true\nstartup_timeout_sec = 60\n")
+		return
+	}
+	t.Fatalf("no registration in %q", files)
 }
 
 // folded is a tool's name as Codex writes it.
