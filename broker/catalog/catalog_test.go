@@ -305,6 +305,14 @@ func TestTheMostSpecificGlobCounts(t *testing.T) {
 			t.Errorf("%s: %+v", tt.name, v)
 		}
 	}
+	whole := upstream("x", tool("a/b"), tool("run"))
+	whole.Rules = Rules{PromoteAfter: map[string]time.Duration{"": 3 * time.Second, "run": time.Second}}
+	for name, want := range map[string]time.Duration{"a/b": 3 * time.Second, "run": time.Second} {
+		v, ok := profile(t, build(t, whole), "x").Resolve(name)
+		if !ok || v.PromoteAfter == nil || *v.PromoteAfter != want {
+			t.Errorf("the backend's own value for %s: %+v", name, v)
+		}
+	}
 	if v, _ := profile(t, build(t, upstream("x", tool("a"))), "").Resolve("x__a"); v.PromoteAfter != nil || v.CallTimeout != nil || v.Seats != 1 {
 		t.Errorf("without rules: %+v", v)
 	}
