@@ -26,9 +26,7 @@ func (b *backend) wake() *broker.Refusal {
 	case b.state == StateBackoff && now.Before(b.backoffUntil) && b.triedEarly:
 		return b.unavailable().Retry(b.backoffUntil.Sub(now))
 	}
-	if b.state == StateBackoff && now.Before(b.backoffUntil) {
-		b.triedEarly = true
-	}
+	b.triedEarly = b.state == StateBackoff && now.Before(b.backoffUntil)
 	b.open()
 	return nil
 }

@@ -140,9 +140,8 @@ func (s *session) submit(m *submit) {
 			map[string]any{"in_flight": len(s.calls), "limit": limit}).Retry(time.Second)})
 		return
 	}
-	if !s.sys.budget.Take(req.Call.Bytes()) {
-		m.settle(Reply{Refusal: broker.Refuse(broker.CodeOverloaded, "Too many bytes are in flight.",
-			map[string]any{"bytes": req.Call.Bytes(), "in_flight_bytes": s.sys.budget.Used(), "limit": s.sys.budget.Limit()}).Retry(time.Second)})
+	if bytes := req.Call.Bytes(); !s.sys.budget.Take(bytes) {
+		m.settle(Reply{Refusal: s.sys.budget.Refuse(bytes)})
 		return
 	}
 	s.count++

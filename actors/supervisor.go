@@ -121,6 +121,7 @@ func (s *supervisor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		s.self = ctx.Self()
+		s.sys.supervisor = s.self
 		s.started(ctx)
 	case *actor.Stopping:
 		s.stopTimers()

@@ -60,7 +60,7 @@ type System struct {
 	budget  *admission.Budget
 	started chan struct{}
 
-	// set by Start
+	// set by the supervisor before it spawns anything
 	supervisor *actor.PID
 
 	// shared, safe
@@ -125,7 +125,7 @@ func Start(opts Options) (*System, error) {
 	}
 	s.as = newActorSystem(opts.Logger)
 	s.root = s.as.Root
-	s.supervisor = s.root.Copy().WithGuardian(&guardian{fatal: opts.Fatal}).Spawn(actor.PropsFromProducer(
+	s.root.Copy().WithGuardian(&guardian{fatal: opts.Fatal}).Spawn(actor.PropsFromProducer(
 		func() actor.Actor { return newSupervisor(s) },
 		actor.WithMailbox(mailbox(supervisorMailbox)), actor.WithSupervisor(&strategy{log: opts.Logger})))
 	<-s.started

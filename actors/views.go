@@ -180,12 +180,7 @@ func (s *System) CancelJob(ctx context.Context, id, reason string, by broker.Pri
 func (s *System) Stop(ctx context.Context) {
 	s.stopOnce.Do(func() {
 		s.closing.Store(true)
-		for s.inflight.Load() > 0 && ctx.Err() == nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
+		s.drained(ctx)
 		// Backends first: they know which calls were sent, and say so.
 		s.backends.Range(func(_, v any) bool {
 			s.stopActor(v.(*backendRef).pid)
@@ -195,12 +190,27 @@ func (s *System) Stop(ctx context.Context) {
 			s.stopActor(pid.(*actor.PID))
 			return true
 		})
+		told, cancel := context.WithTimeout(context.Background(), viewLimit)
+		defer cancel()
+		s.drained(told)
 		if err := s.root.StopFuture(s.supervisor).Wait(); err != nil {
 			s.log.Warn("the actors did not stop in time", slog.String("cause", err.Error()))
 		}
 		s.work.Wait()
 		s.as.Shutdown()
 	})
+}
+
+// drained waits until every caller of Do has its reply, or ctx ends.
+func (s *System) drained(ctx context.Context) {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for s.inflight.Load() > 0 && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-look.C:
+		}
+	}
 }
 
 func (s *System) stopActor(pid *actor.PID) {

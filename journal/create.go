@@ -46,8 +46,8 @@ func (j *Journal) CreateJob(ctx context.Context, job broker.Job) (stored broker.
 	if created {
 		return fresh.Job, true, nil
 	}
-	// The first job may be pruned between the commit and this read; what was
-	// seen of it is still the answer.
+	// A first job that is pruned between the commit and this read is not found;
+	// its key is free then, and a repeat creates.
 	if first.ResultFile {
 		full, err := j.Job(first.ID)
 		return full, false, err

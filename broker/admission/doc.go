@@ -33,26 +33,31 @@
 // and every fourth start is the jobs'.
 //
 // Inside a lane principals share by weight, inside a principal its sessions
-// share equally, and a session is first in, first out. Each level is a weighted
-// stride scheduler with a virtual clock (the worst-case fair form, WF2Q+):
+// share equally, and a session is first in, first out. Each of the two levels is
+// a weighted stride scheduler that is kept in step with the ideal (worst-case
+// fair queueing, WF2Q):
 //
-//   - every flow has a pass, the virtual time up to which it was served;
-//     serving c seats moves the pass by c/weight and the clock of its level by
-//     c/(weight of all flows);
+//   - the ideal serves everything that waits at once, each flow at its weight,
+//     with the seats that were granted so far; its virtual time is the clock of
+//     the level;
+//   - a flow's pass is the virtual time up to which it was served; a ticket of c
+//     seats moves it by c/weight;
 //   - only flows whose pass the clock has reached compete, and the one whose
-//     next ticket would end first wins, so that no flow gets ahead of or falls
-//     behind its max-min share by more than one ticket; plain stride, which
-//     looks at the pass alone, can hold a heavy flow back by a ticket of every
-//     light one;
+//     next ticket would end first wins. So no flow that stays backlogged is ever
+//     ahead of or behind its max-min share by more than one ticket of the
+//     largest cost at its own level: principals by one, sessions by two (their
+//     own and their principal's); where flows empty and return, by one more.
+//     Plain stride, which compares passes alone, holds a heavy flow back by one
+//     ticket of every light one;
 //   - a new flow starts at the clock: idling earns no credit, and a stream of
 //     ever new sessions does not push back one that waits, because the clock
-//     moves with each of them;
+//     moves with every ticket;
 //   - among equals the one that was served longest ago wins, so that a
 //     session's first call goes before the next of one that has a hundred;
 //   - a flow that has nothing waiting but is ahead of the clock is remembered
 //     until the clock passes it, so that sending one call at a time escapes no
-//     weight. Such flows are few: at most the number that wait and 64 more.
-//     Every other empty flow is dropped, and when nothing waits, all are.
+//     weight. At most as many as wait and 64 more are remembered; every other
+//     empty flow is dropped, and when nothing waits, all are.
 //
 // The ticket whose turn it is stays next until it has its seats or leaves: if
 // it costs more seats than are free, everything behind it waits too. So an

@@ -79,10 +79,8 @@ func (l *lane) add(e *entry) {
 	e.session = s
 	s.tickets.push(e, inSession)
 	l.queued++
-	if s.tickets.first == e {
-		p.sessions.set(s, e.Cost)
-	}
-	l.principals.set(p, p.sessions.cost())
+	p.sessions.add(s, s.tickets.first.Cost, e.Cost)
+	l.principals.add(p, p.sessions.cost(), e.Cost)
 }
 
 // head is the ticket whose turn it is, or nil.
@@ -110,15 +108,13 @@ func (l *lane) remove(e *entry) {
 	s.tickets.remove(e, inSession)
 	e.session = nil
 	l.queued--
-	if cost := costOf(s.tickets.first); cost != s.cost {
-		p.sessions.set(s, cost)
-	}
-	l.principals.set(p, p.sessions.cost())
+	p.sessions.cut(s, costOf(s.tickets.first), e.Cost)
+	l.principals.cut(p, p.sessions.cost(), e.Cost)
 }
 
 func book(principals *group, p, s *flow, cost int) {
-	p.sessions.charge(s, cost, costOf(s.tickets.first))
-	principals.charge(p, cost, p.sessions.cost())
+	p.sessions.charge(s, costOf(s.tickets.first), cost)
+	principals.charge(p, p.sessions.cost(), cost)
 }
 
 // inOrder visits what waits in the order in which it would run if nothing came

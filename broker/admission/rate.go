@@ -53,10 +53,10 @@ func (r *rate) drain(seats int, now time.Time) (time.Duration, bool) {
 	if r.watching {
 		open = float64(max(0, now.Sub(r.last)))
 	}
+	left := each*float64(seats) - open
 	if open > each {
-		each = (r.span + open) / r.seats
+		left = (r.span + open) / r.seats * float64(seats)
 	}
-	left := each*float64(seats) - min(open, each)
 	return time.Duration(min(max(left, 0), float64(maxEstimate))), true
 }
 

@@ -41,7 +41,7 @@ type Broker struct {
 	// Open response streams, over all sessions.
 	MaxStreams int `key:"max_streams" default:"4096" min:"1" max:"1000000"`
 	// Largest request body.
-	MaxBody Size `key:"max_body" default:"16MiB" min:"1KiB" max:"1GiB"`
+	MaxBody Size `key:"max_body" default:"64MiB" min:"1KiB" max:"1GiB"`
 	// Arguments of all calls in flight together, over all backends. It cannot
 	// be less than `max_body`.
 	MaxBytesInFlight Size `key:"max_bytes_in_flight" default:"256MiB" min:"1KiB" max:"64GiB"`
@@ -171,7 +171,8 @@ type Settings struct {
 	StartTimeout time.Duration `key:"start_timeout" default:"30s" min:"100ms" max:"1h"`
 	// How long a call may run.
 	CallTimeout time.Duration `key:"call_timeout" default:"30m" min:"100ms" max:"720h"`
-	// How long the backend is kept up with nothing to do.
+	// How long a running call may give no sign of life (no progress) before it is
+	// cancelled as `idle_timeout`. Jobs have `stale_after` instead.
 	IdleTimeout time.Duration `key:"idle_timeout" default:"never" never:"true" min:"1s" max:"720h"`
 	// How long a caller is kept waiting before its call becomes a job. Without
 	// it the client's own time applies: 45 s, longer for clients that were

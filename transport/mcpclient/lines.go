@@ -52,6 +52,11 @@ func (l *lineReader) next() (line, error) {
 	text := bytes.Clone(chunk)
 	for err == bufio.ErrBufferFull && len(text) <= l.max+1 {
 		chunk, err = l.r.ReadSlice('\n')
+		if len(text)+len(chunk) > cap(text) {
+			// Twice, where append would take a quarter more: a long line is
+			// copied once over all instead of four times.
+			text = append(make([]byte, 0, min(2*cap(text), l.max)+len(chunk)), text...)
+		}
 		text = append(text, chunk...)
 	}
 	if len(trimEnd(text)) > l.max {

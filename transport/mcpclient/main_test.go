@@ -96,7 +96,14 @@ func startProcess(context.Context) (Child, error) {
 
 func (p *process) Done() <-chan struct{} { return p.done }
 
-func (p *process) ExitReason() string { return "the child exited: " + p.cmd.ProcessState.String() }
+func (p *process) ExitReason() string {
+	select {
+	case <-p.done:
+		return "the child exited: " + p.cmd.ProcessState.String()
+	default:
+		return ""
+	}
+}
 
 func (p *process) StderrTail() string {
 	select {
@@ -203,8 +210,15 @@ func (f *fake) exit() {
 }
 
 func (f *fake) Done() <-chan struct{} { return f.done }
-func (f *fake) ExitReason() string    { return f.reason }
-func (f *fake) StderrTail() string    { return f.stderr }
+func (f *fake) ExitReason() string {
+	select {
+	case <-f.done:
+		return f.reason
+	default:
+		return ""
+	}
+}
+func (f *fake) StderrTail() string { return f.stderr }
 func (f *fake) Stop(context.Context) error {
 	f.in.CloseWithError(errors.New("stopped")) // serve exits, unless it is deaf
 	if f.deafAfter > 0 {

@@ -73,7 +73,7 @@ func (o Options) withDefaults() Options {
 type Life interface {
 	// Done is closed when the child has exited.
 	Done() <-chan struct{}
-	// ExitReason is one sentence; it is asked for after Done.
+	// ExitReason is one sentence; empty while the child runs.
 	ExitReason() string
 	// StderrTail is the end of what the child wrote to its standard error.
 	StderrTail() string

@@ -42,13 +42,16 @@ func (c *stdioConn) keep(pipes *sync.WaitGroup) {
 
 // exitCause tells why the child ended, or else what was seen of it.
 func (c *stdioConn) exitCause(seen string) string {
-	if !wait(c.child.Life.Done(), exitGrace) {
-		return seen
-	}
+	exited := wait(c.child.Life.Done(), exitGrace)
+	// The reason may be there before Done, which also waits for what the child
+	// left behind.
 	if why := c.child.Life.ExitReason(); why != "" {
 		return why
 	}
-	return "the child exited"
+	if exited || seen == "" {
+		return "the child exited"
+	}
+	return seen
 }
 
 func wait(done <-chan struct{}, limit time.Duration) bool {

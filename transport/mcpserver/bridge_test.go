@@ -126,6 +126,33 @@ func TestBridgeCancelDoesNotOvertakeItsRequest(t *testing.T) {
 	})
 }
 
+// writerFunc is an output that looks at what is written.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestBridgeTakesAnIDAgainOnceItWasAnswered(t *testing.T) {
+	r := &bridge{flights: map[string]*flight{}}
+	first, ok := r.takeOff([]byte("1"))
+	if _, again := r.takeOff([]byte("1")); !ok || again {
+		t.Fatal("two requests of one id were taken")
+	}
+	written := false
+	r.out = writerFunc(func(p []byte) (int, error) {
+		// A client may send the next request as soon as it sees these bytes.
+		_, written = r.takeOff([]byte("1"))
+		return len(p), nil
+	})
+	r.answer(first, []byte(`{}`))
+	if !written {
+		t.Error("the id was still taken when its answer was written")
+	}
+	r.land(first) // the first one's end must not free the second one's id
+	if _, again := r.takeOff([]byte("1")); again {
+		t.Error("the id of a running request was given away")
+	}
+}
+
 func TestBridgeWaitsForRunningRequestsAfterTheInputEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name, args, want string

@@ -206,6 +206,8 @@ func (s *Server) readBody(rq *request) ([]byte, bool) {
 	switch {
 	case err == nil:
 		// Left standing, the deadline would end the connection under a long call.
+		// net/http takes it off when it begins to watch for a disconnect, but
+		// does not promise to.
 		rq.readDeadline(time.Time{})
 		return buf.Bytes(), true
 	case errors.As(err, &large):

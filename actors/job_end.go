@@ -1,0 +1,133 @@
+package actors
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"berth/broker"
+)
+
+// This file is the part of the job actor that ends a job: by its outcome, by a
+// cancel, or because it is stale. The outcome is durable before anybody sees it.
+
+// outcome takes the backend's answer to the job's call, or to a poll.
+func (j *job) outcome(m *outcome) {
+	if j.poll != "" && m.callID == j.poll {
+		j.polled(m)
+		return
+	}
+	if m.stopping && j.sys.closing.Load() {
+		return // unfinished: the next start makes the record Lost
+	}
+	switch j.step {
+	case stepCreate:
+		j.early = m
+	case stepReturn:
+		j.answer(&jobAnswer{reply: Reply{Answer: m.answer, Refusal: m.refusal, Timing: m.timing}})
+		j.done()
+	case stepAccepted, stepStart, stepRunning:
+		if t := j.sys.trackable(j.record.Backend, m.answer); t != nil {
+			j.follow(*t)
+			return
+		}
+		j.finish(outcomeChange(m, j.sys.now()))
+	}
+}
+
+// outcomeChange maps what a backend said onto the end of a job.
+func outcomeChange(m *outcome, now time.Time) broker.JobChange {
+	switch {
+	case m.refusal != nil:
+		return refusedChange(m.refusal, now)
+	case m.answer.Error != nil:
+		e := m.answer.Error
+		body, _ := json.Marshal(map[string]any{"code": broker.CodeOperationFailed, "message": e.Message, "detail": map[string]any{"rpc_code": e.Code, "rpc_data": e.Data}})
+		return broker.JobChange{To: broker.JobFailed, At: now, Reason: broker.CodeOperationFailed, Message: e.Message, Refusal: body}
+	case m.answer.ToolError():
+		return broker.JobChange{To: broker.JobFailed, At: now, Reason: broker.CodeOperationFailed,
+			Message: firstText(m.answer.Result), Result: m.answer.Result, ResultIsError: true}
+	}
+	return broker.JobChange{To: broker.JobSucceeded, At: now, Result: m.answer.Result}
+}
+
+func refusedChange(r *broker.Refusal, now time.Time) broker.JobChange {
+	body := r.JSON()
+	return broker.JobChange{To: broker.JobFailed, At: now, Reason: r.Code, Message: r.Message, Refusal: body}
+}
+
+// finish hands the outcome to the journal.
+func (j *job) finish(c broker.JobChange) {
+	if j.begin != nil {
+		j.begin.settle(cancelledRefusal())
+		j.begin = nil
+	}
+	j.final, j.step = &c, stepFinish
+	j.retry.Reset()
+	j.write()
+}
+
+func (j *job) finished(m *jobWritten) {
+	switch {
+	case m.err == nil:
+		j.log.Info("job ended", slog.String("status", string(m.job.Status)), slog.String("reason", string(m.job.Reason)))
+	case errors.Is(m.err, broker.ErrJobFinal), errors.Is(m.err, broker.ErrJobNotFound):
+		j.log.Warn("an outcome met a final record and was dropped", slog.String("cause", m.err.Error()))
+	default:
+		j.writeLater(m.err)
+		return
+	}
+	for _, c := range j.cancels {
+		c.settle(m.err)
+	}
+	j.cancels = nil
+	j.sys.delayed.Delete(j.record.ID)
+	j.done()
+}
+
+// cancel ends the job as Failed, reason cancelled. One whose outcome is already
+// on its way to the journal is over.
+func (j *job) cancel(m *cancelJob) {
+	if j.step >= stepFinish {
+		m.settle(broker.ErrJobFinal)
+		return
+	}
+	j.cancels = append(j.cancels, m)
+	if j.step != stepCreate && j.step != stepClaim {
+		j.cancelled()
+	}
+}
+
+func (j *job) cancelled() {
+	if j.step >= stepFinish {
+		return // the outcome won; finished answers
+	}
+	c := j.cancels[0]
+	message := fmt.Sprintf("Cancelled by %s: %s", c.by.Key(), c.reason)
+	switch j.step {
+	case stepTrack:
+		message += " The work lives in the backend and was not stopped by this."
+	case stepRunning:
+		message += " The call was running; its backend was asked to stop it, and it may have taken effect."
+	}
+	j.stopOperation()
+	j.finish(broker.JobChange{To: broker.JobFailed, At: j.sys.now(), Reason: broker.CodeCancelled, Message: message})
+}
+
+func (j *job) stopOperation() {
+	if j.start.record == nil {
+		j.sys.send(j.start.backend, &withdraw{callID: j.start.req.Call.ID})
+	}
+}
+
+// reap ends the job if it is stale. One that holds an unwritten outcome is
+// not: that is written first.
+func (j *job) reap(now time.Time) {
+	if j.step == stepCreate || j.step == stepClaim || j.step >= stepFinish || now.Before(j.record.StaleAt()) {
+		return
+	}
+	j.stopOperation()
+	j.finish(broker.Reaped(j.record, now))
+}

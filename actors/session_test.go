@@ -1,0 +1,286 @@
+package actors
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/broker"
+)
+
+func TestRequestIDsAreUniqueInASession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{call: untilCancelled})
+		w.session("other")
+		id := func(id, session string) func(*Request) {
+			return func(r *Request) { c := *r.Call; c.Session = session; r.Call, r.RequestID = &c, id }
+		}
+		w.async(context.Background(), id("1", "s"))
+		synctest.Wait()
+		if got := w.code(w.do(id("1", "s"))); got != broker.CodeDuplicateRequestID {
+			t.Fatal(got)
+		}
+		for _, other := range []func(*Request){id(`"1"`, "s"), id("1", "other")} {
+			c := w.async(context.Background(), other)
+			synctest.Wait()
+			select {
+			case r := <-c:
+				t.Fatalf("an id of its own was refused: %+v", r)
+			default:
+			}
+		}
+		w.Cancel("s", "1", "")
+		synctest.Wait()
+		c := w.async(context.Background(), id("1", "s"))
+		synctest.Wait()
+		select {
+		case r := <-c:
+			t.Fatalf("an id that is free again was refused: %+v", r)
+		default:
+		}
+	})
+}
+
+func TestSessionHasACapOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{call: untilCancelled}, func(o *Options) { o.MaxCallsPerSession = 3 })
+		for range 3 {
+			w.async(context.Background())
+		}
+		synctest.Wait()
+		if got := w.code(w.do()); got != broker.CodeOverloaded {
+			t.Fatal(got)
+		}
+		if v := w.Sessions(); len(v) != 1 || v[0].InFlight != 3 {
+			t.Fatalf("%+v", v)
+		}
+	})
+}
+
+func TestBytesInFlightAreBoundedAndGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := &upstream{}
+		w := start(t, up, func(o *Options) { o.MaxBytesInFlight = 40 })
+		for range 10 {
+			if r := w.do(); r.Answer == nil {
+				t.Fatalf("%+v", r)
+			}
+		}
+		up.last().call = untilCancelled
+		w.async(context.Background())
+		w.async(context.Background())
+		synctest.Wait()
+		if got := w.code(w.do()); got != broker.CodeOverloaded {
+			t.Fatal(got)
+		}
+		w.End("s")
+		synctest.Wait()
+		if used := w.BytesInFlight(); used != 0 {
+			t.Fatalf("%d bytes were never given back", used)
+		}
+	})
+}
+
+func TestCancelReachesTheBackendAndTheCallerIsNotAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cancelled := make(chan struct{})
+		w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
+			<-ctx.Done()
+			close(cancelled)
+			return broker.Answer{Result: text("late")}, nil
+		}})
+		c := w.async(context.Background(), func(r *Request) { r.RequestID = "7" })
+		synctest.Wait()
+		w.Cancel("other", "7", "")
+		w.Cancel("s", "8", "")
+		synctest.Wait()
+		select {
+		case r := <-c:
+			t.Fatalf("somebody else's cancel ended the call: %+v", r)
+		default:
+		}
+		w.Cancel("s", "7", "")
+		if r := <-c; !r.Cancelled || r.Answer != nil || r.Refusal != nil {
+			t.Fatalf("%+v", r)
+		}
+		<-cancelled
+	})
+}
+
+func TestCancelOfAQueuedCallTakesNoSeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int64
+		w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, p func(broker.Progress)) (broker.Answer, error) {
+			sent.Add(1)
+			return untilCancelled(ctx, c, p)
+		}})
+		for range 4 {
+			w.async(context.Background())
+		}
+		synctest.Wait()
+		c := w.async(context.Background(), func(r *Request) { r.RequestID = "q" })
+		synctest.Wait()
+		w.Cancel("s", "q", "")
+		if r := <-c; !r.Cancelled || sent.Load() != 4 {
+			t.Fatalf("%+v, %d sent", r, sent.Load())
+		}
+	})
+}
+
+// DESIGN section 4 "Disconnect", for the protocol of sessions.
+func TestDroppedConnection(t *testing.T) {
+	t.Run("a queued call leaves the queue", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, &upstream{call: untilCancelled})
+			for range 4 {
+				w.async(context.Background())
+			}
+			synctest.Wait()
+			ctx, drop := context.WithCancel(context.Background())
+			c := w.async(ctx)
+			synctest.Wait()
+			drop()
+			if r := <-c; !r.Cancelled {
+				t.Fatalf("%+v", r)
+			}
+			if v := w.Backends(context.Background())[0]; v.QueuedCalls != 0 {
+				t.Fatalf("%d still queued", v.QueuedCalls)
+			}
+		})
+	})
+	t.Run("a running read is cancelled", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ended := make(chan error, 1)
+			w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
+				<-ctx.Done()
+				ended <- context.Cause(ctx)
+				return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "cancelled"}
+			}})
+			ctx, drop := context.WithCancel(context.Background())
+			c := w.async(ctx, reading)
+			synctest.Wait()
+			drop()
+			<-c
+			if err := <-ended; err != errWithdrawn {
+				t.Fatal(err)
+			}
+			if p, _ := w.Jobs(broker.JobFilter{}); p.Total != 0 {
+				t.Fatal("a read became a job")
+			}
+		})
+	})
+	t.Run("any other call goes on and is recorded", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			gate := make(chan struct{})
+			w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, p func(broker.Progress)) (broker.Answer, error) {
+				<-gate
+				return broker.Answer{Result: text("done")}, ctx.Err()
+			}})
+			ctx, drop := context.WithCancel(context.Background())
+			c := w.async(ctx)
+			synctest.Wait()
+			drop()
+			r := <-c
+			if r.Job == nil || r.Job.Status != broker.JobRunning || !r.Job.Promoted {
+				t.Fatalf("%+v", r)
+			}
+			close(gate)
+			if j := w.job(r.Job.ID); j.Status != broker.JobSucceeded || string(j.Result) != string(text("done")) {
+				t.Fatalf("%+v", j)
+			}
+		})
+	})
+}
+
+func TestProgressEndsWithTheReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		w := start(t, &upstream{call: func(_ context.Context, _ *broker.Call, progress func(broker.Progress)) (broker.Answer, error) {
+			progress(broker.Progress{Params: []byte(`{"progress":1}`)})
+			<-gate
+			progress(broker.Progress{Params: []byte(`{"progress":2}`)})
+			return broker.Answer{Result: text("done")}, nil
+		}})
+		var seen atomic.Int64
+		r := w.do(func(r *Request) {
+			r.Progress = func(broker.Progress) { seen.Add(1) }
+			r.PromoteAfter = time.Second
+		})
+		if r.Job == nil {
+			t.Fatalf("%+v", r)
+		}
+		close(gate)
+		w.job(r.Job.ID)
+		if seen.Load() != 1 {
+			t.Fatalf("%d notifications, want the one before the reply", seen.Load())
+		}
+	})
+}
+
+func TestIdleSessionsMakeRoomAndBusyOnesDoNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{call: untilCancelled}, func(o *Options) { o.MaxSessions = 2 })
+		w.async(context.Background()) // session s is busy
+		synctest.Wait()
+		w.session("b")
+		elapse(time.Second)
+		w.session("c") // in the place of b, which was idle
+		keys := ""
+		for _, v := range w.Sessions() {
+			keys += v.Key
+		}
+		if keys != "cs" {
+			t.Fatal(keys)
+		}
+		w.async(context.Background(), func(r *Request) { c := *r.Call; c.Session = "c"; r.Call = &c })
+		synctest.Wait()
+		if r := w.Attach(SessionInfo{Key: "d", Principal: broker.LocalOperator}); r == nil || r.Code != broker.CodeOverloaded {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+func TestIdleSessionIsDroppedAfterAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{})
+		elapse(time.Hour + 2*reapEvery)
+		if v := w.Sessions(); len(v) != 0 {
+			t.Fatalf("%+v", v)
+		}
+		w.session("s") // a client that comes back is served
+		if r := w.do(); r.Answer == nil {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+func TestEndOfASessionCancelsItsCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan struct{})
+		w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
+			<-ctx.Done()
+			close(ended)
+			return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "cancelled"}
+		}})
+		c := w.async(context.Background())
+		synctest.Wait()
+		w.End("s")
+		if r := <-c; r.Refusal == nil {
+			t.Fatalf("%+v", r)
+		}
+		<-ended
+	})
+}
+
+func TestCallsWithoutASessionAreServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{})
+		none := func(r *Request) { c := *r.Call; c.Session = ""; r.Call = &c; r.RequestID = "1" }
+		a, b := w.async(context.Background(), none), w.async(context.Background(), none)
+		if x, y := <-a, <-b; x.Answer == nil || y.Answer == nil {
+			t.Fatalf("%+v %+v", x, y)
+		}
+	})
+}

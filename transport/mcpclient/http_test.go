@@ -1,0 +1,406 @@
+package mcpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"berth/broker"
+)
+
+// upstream is a streamable HTTP server whose answers a test decides.
+type upstream struct {
+	*httptest.Server
+	session string // empty: stateless
+	sse     bool   // the handshake's answers come as a stream
+
+	mu      sync.Mutex
+	script  func(w http.ResponseWriter, r *http.Request, m message)
+	deleted []string
+	conns   atomic.Int64
+	seen    chan message // what is no part of the handshake
+}
+
+func newUpstream(t *testing.T, session string, script func(w http.ResponseWriter, r *http.Request, m message)) *upstream {
+	u := &upstream{session: session, script: script, seen: make(chan message, 100)}
+	u.Server = httptest.NewUnstartedServer(u)
+	u.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			u.conns.Add(1)
+		}
+	}
+	u.Start()
+	t.Cleanup(u.Server.Close)
+	return u
+}
+
+func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodDelete {
+		u.mu.Lock()
+		u.deleted = append(u.deleted, r.Header.Get("Mcp-Session-Id")+" "+r.Header.Get("X-Key"))
+		u.mu.Unlock()
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	m, err := decodeMessage(body)
+	if r.Method == http.MethodPost && err != nil {
+		http.Error(w, "not JSON-RPC", http.StatusBadRequest)
+		return
+	}
+	switch m.method {
+	case "initialize":
+		if u.session != "" {
+			w.Header().Set("Mcp-Session-Id", u.session)
+		}
+		u.answer(w, m, plainIntroduction)
+	case "notifications/initialized":
+		w.WriteHeader(http.StatusAccepted)
+	case "tools/list":
+		u.answer(w, m, `{"tools":[{"name":"echo"}]}`)
+	default:
+		select {
+		case u.seen <- m:
+		default:
+		}
+		if m.method == "" || m.method == "notifications/cancelled" {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		u.mu.Lock()
+		script := u.script
+		u.mu.Unlock()
+		script(w, r, m)
+	}
+}
+
+func (u *upstream) answer(w http.ResponseWriter, m message, result string) {
+	if u.sse {
+		events(w, response(m, result))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	io.WriteString(w, response(m, result))
+}
+
+func response(m message, result string) string {
+	return `{"jsonrpc":"2.0","id":` + string(m.id) + `,"result":` + result + `}`
+}
+
+func events(w http.ResponseWriter, data ...string) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, d := range data {
+		io.WriteString(w, "event: message\ndata: "+d+"\n\n")
+		w.(http.Flusher).Flush()
+	}
+}
+
+func (u *upstream) open(t *testing.T, opts Options) (*HTTP, broker.Conn) {
+	t.Helper()
+	h := NewHTTP(HTTPConfig{URL: u.URL, Headers: map[string]string{"X-Key": "hunter22"}}, opts)
+	c, err := h.Open(t.Context())
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() { c.Close(context.Background()) })
+	return h, c
+}
+
+func TestHTTPKeepsParamsAndResult(t *testing.T) {
+	for name, sse := range map[string]bool{"json": false, "events": true} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, "s1", nil)
+			u.sse = sse
+			u.script = func(w http.ResponseWriter, r *http.Request, m message) {
+				if s := r.Header.Get("Mcp-Session-Id"); s != "s1" {
+					t.Errorf("session %q", s)
+				}
+				if v := r.Header.Get("Mcp-Protocol-Version"); v != "2025-11-25" {
+					t.Errorf("version %q", v)
+				}
+				if r.Header.Get("X-Key") != "hunter22" || r.Header.Get("Idempotency-Key") != "" {
+					t.Errorf("headers %v", r.Header)
+				}
+				u.answer(w, m, string(m.params))
+			}
+			_, c := u.open(t, Options{})
+			// mcp-go encodes the params again: white space and escapes that mean
+			// nothing may change, so the sample has none of its own choice.
+			const p = `{"name":"echo","arguments":{"z":1,"a":12345678901234567890,"f":1.0e+2,"s":"\u003c"},"unknown":null}`
+			for range 3 {
+				a, err := c.Call(t.Context(), call(p), nil)
+				if err != nil || string(a.Result) != p {
+					t.Fatalf("result %s, %v", a.Result, err)
+				}
+				if a.RuntimeID == "" || a.RuntimeID != c.Incarnation().RuntimeID || c.Incarnation().Reported {
+					t.Errorf("identity: %q", a.RuntimeID)
+				}
+			}
+			c.Close(t.Context())
+			if len(u.deleted) != 1 || u.deleted[0] != "s1 hunter22" {
+				t.Errorf("deleted: %q", u.deleted)
+			}
+		})
+	}
+}
+
+func TestHTTPResultIsKeptByteForByte(t *testing.T) {
+	u := newUpstream(t, "", nil)
+	u.script = func(w http.ResponseWriter, _ *http.Request, m message) { u.answer(w, m, rich) }
+	_, c := u.open(t, Options{})
+	a, err := c.Call(t.Context(), call(`{}`), nil)
+	if err != nil || string(a.Result) != rich {
+		t.Errorf("result %s, %v", a.Result, err)
+	}
+}
+
+func TestAStatelessServerHasNoIdentity(t *testing.T) {
+	u := newUpstream(t, "", nil)
+	u.script = func(w http.ResponseWriter, _ *http.Request, m message) { u.answer(w, m, `{}`) }
+	_, c := u.open(t, Options{})
+	a, err := c.Call(t.Context(), call(`{}`), nil)
+	if err != nil || a.RuntimeID != "" || c.Incarnation().RuntimeID != "" {
+		t.Errorf("answer %+v, %v", a, err)
+	}
+	c.Close(t.Context())
+	if len(u.deleted) != 0 {
+		t.Errorf("deleted: %q", u.deleted)
+	}
+}
+
+func TestHTTPErrorDataComesBackRaw(t *testing.T) {
+	for name, status := range map[string]int{"with 200": 200, "with 500": 500, "with 400": 400} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, "", func(w http.ResponseWriter, _ *http.Request, m message) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(status)
+				io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.id)+`,"error":{"code":-32042,"message":"no","data":{"z":12345678901234567890}}}`)
+			})
+			_, c := u.open(t, Options{})
+			a, err := c.Call(t.Context(), call(`{}`), nil)
+			if err != nil || a.Error == nil || a.Error.Code != -32042 || string(a.Error.Data) != `{"z":12345678901234567890}` {
+				t.Errorf("answer %+v, %v", a.Error, err)
+			}
+		})
+	}
+}
+
+func TestHTTPProgressAndNoiseOnTheStream(t *testing.T) {
+	u := newUpstream(t, "s", func(w http.ResponseWriter, _ *http.Request, m message) {
+		meta, _, _, _ := get(m.params, "_meta")
+		token, _, _, _ := get(meta, "progressToken")
+		note := func(token []byte, i int) string {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, i)
+		}
+		events(w)
+		io.WriteString(w, ": a comment\n\n")
+		events(w,
+			note(token, 1), note([]byte(`"other"`), 8), note([]byte("424242"), 9), note(token, 2),
+			"broken", `{"jsonrpc":"2.0","id":424242,"result":{"wrong":true}}`,
+			`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`,
+			`{"jsonrpc":"2.0","method":"notifications/message"}`,
+			"{\"jsonrpc\":\"2.0\",\ndata: \"id\":"+string(m.id)+`,"result":{"right":true}}`,
+			note(token, 3))
+	})
+	h, c := u.open(t, Options{})
+	cl := call(`{"name":"x"}`)
+	cl.WantProgress = true
+	var got []string
+	a, err := c.Call(t.Context(), cl, func(p broker.Progress) { got = append(got, string(p.Params)) })
+	if err != nil || string(a.Result) != `{"right":true}` {
+		t.Fatalf("answer %s, %v", a.Result, err)
+	}
+	if strings.Join(got, " ") != `{"progress":1} {"progress":2}` {
+		t.Errorf("progress: %q", got)
+	}
+	<-u.seen // the call
+	reply := <-u.seen
+	if string(reply.id) != `"q"` || !strings.Contains(string(reply.err), "-32601") {
+		t.Errorf("reply: %s %s", reply.id, reply.err)
+	}
+	want := Noise{Broken: 2, Unknown: 1, Notifications: 1, LateProgress: 1, Requests: 1}
+	if n := h.Noise(); n != want {
+		t.Errorf("noise\n got %+v\nwant %+v", n, want)
+	}
+}
+
+func TestHTTPConnectionsAreUsedAgain(t *testing.T) {
+	for name, sse := range map[string]bool{"json": false, "events": true} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, "s", nil)
+			u.sse = sse
+			u.script = func(w http.ResponseWriter, _ *http.Request, m message) { u.answer(w, m, `{}`) }
+			_, c := u.open(t, Options{})
+			for range 100 {
+				if _, err := c.Call(t.Context(), call(`{}`), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// The rest of a stream is read in the background, so a call may find
+			// its connection not free yet; a new one for each is what must not be.
+			if n := u.conns.Load(); n > 30 {
+				t.Errorf("%d connections for 100 calls", n)
+			}
+		})
+	}
+}
+
+func TestStatusOfACall(t *testing.T) {
+	for name, tc := range map[string]struct {
+		session          string
+		status           int
+		dispatched, gone bool
+		cause            string
+	}{
+		"lost session":         {"s", 404, false, true, "lost our session"},
+		"404 without session":  {"", 404, true, false, "HTTP 404"},
+		"credentials":          {"s", 401, false, true, "credentials (HTTP 401)"},
+		"forbidden":            {"s", 403, false, false, "forbids"},
+		"server error":         {"s", 503, true, false, "HTTP 503"},
+		"redirect":             {"s", 307, true, false, "redirect (HTTP 307)"},
+		"accepted, no answer":  {"s", 202, true, false, "without JSON"},
+		"bad gateway, no life": {"", 502, true, false, "HTTP 502"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var elsewhere atomic.Bool
+			other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Store(true) }))
+			defer other.Close()
+			u := newUpstream(t, tc.session, func(w http.ResponseWriter, _ *http.Request, m message) {
+				w.Header().Set("Location", other.URL)
+				w.WriteHeader(tc.status)
+			})
+			_, c := u.open(t, Options{})
+			_, err := c.Call(t.Context(), call(`{}`), nil)
+			got := failure(t, err)
+			if got.Dispatched != tc.dispatched || got.Gone != tc.gone || !strings.Contains(got.Cause, tc.cause) {
+				t.Errorf("failure: %+v", got)
+			}
+			if over := c.(*httpConn).life.over(); over != tc.gone {
+				t.Errorf("the life is over: %v", over)
+			}
+			if elsewhere.Load() {
+				t.Error("the redirect was followed")
+			}
+		})
+	}
+}
+
+func TestALostSessionEndsTheLifeAndOpenStartsANewOne(t *testing.T) {
+	u := newUpstream(t, "first", nil)
+	u.script = func(w http.ResponseWriter, r *http.Request, m message) {
+		if r.Header.Get("Mcp-Session-Id") != "second" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		u.answer(w, m, `{}`)
+	}
+	h, c := u.open(t, Options{})
+	c.Call(t.Context(), call(`{}`), nil)
+	<-c.Incarnation().Done
+	if why := c.Incarnation().Cause(); !strings.Contains(why, "lost our session") {
+		t.Errorf("cause: %s", why)
+	}
+	_, err := c.Call(t.Context(), call(`{}`), nil)
+	if got := failure(t, err); got.Dispatched || !got.Gone {
+		t.Errorf("the next call: %+v", got)
+	}
+	c.Close(t.Context())
+	if len(u.deleted) != 0 {
+		t.Errorf("a lost session was deleted: %q", u.deleted)
+	}
+	u.session = "second"
+	next, err := h.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close(context.Background())
+	if _, err := next.Call(t.Context(), call(`{}`), nil); err != nil {
+		t.Error(err)
+	}
+	if next.Incarnation().RuntimeID == c.Incarnation().RuntimeID {
+		t.Error("two sessions have one runtime id")
+	}
+}
+
+func TestA400EndsTheLifeOnlyIfAPingIsRefusedToo(t *testing.T) {
+	for name, lost := range map[string]bool{"unknown session": true, "bad request": false} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, "s", func(w http.ResponseWriter, _ *http.Request, m message) {
+				if m.method == "ping" && !lost {
+					events(w, response(m, `{}`))
+					return
+				}
+				w.WriteHeader(http.StatusBadRequest)
+				io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`)
+			})
+			_, c := u.open(t, Options{})
+			_, err := c.Call(t.Context(), call(`{}`), nil)
+			if got := failure(t, err); !got.Dispatched || got.Gone || !strings.Contains(got.Cause, "No valid session") {
+				t.Errorf("failure: %+v", got)
+			}
+			if lost {
+				<-c.Incarnation().Done
+				return
+			}
+			c.(*httpConn).helpersW.Wait()
+			if c.(*httpConn).life.over() {
+				t.Error("the life is over")
+			}
+		})
+	}
+}
+
+func TestHTTPOpenRefusals(t *testing.T) {
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(code)
+			io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"key hunter22 of tok3n is wrong"}}`)
+		}
+	}
+	for name, tc := range map[string]struct {
+		handler http.HandlerFunc
+		url     string
+		auth    bool
+		cause   string
+	}{
+		"401":        {handler: status(401), auth: true, cause: "HTTP 401"},
+		"403":        {handler: status(403), auth: true, cause: "HTTP 403"},
+		"404":        {handler: status(404), cause: "HTTP 404"},
+		"405":        {handler: status(405), cause: "HTTP 405"},
+		"redirect":   {handler: status(301), cause: "redirect"},
+		"no MCP":     {handler: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }, cause: "without JSON"},
+		"scheme":     {url: "ftp://user:tok3n@host/", cause: "http or https"},
+		"no address": {url: "http://user:tok3n@[::1", cause: "http or https"},
+		"other answer": {handler: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `{"jsonrpc":"2.0","id":77,"result":{}}`)
+		}, cause: "another request"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := tc.url
+			if at == "" {
+				s := httptest.NewServer(tc.handler)
+				defer s.Close()
+				at = strings.Replace(s.URL, "http://", "http://user:tok3n@", 1) + "/?key=querysecret"
+			}
+			_, err := NewHTTP(HTTPConfig{URL: at, Headers: map[string]string{"X-Key": "hunter22"}}, Options{}).Open(t.Context())
+			var open *broker.OpenError
+			if !errors.As(err, &open) || open.Auth != tc.auth || !strings.Contains(open.Cause, tc.cause) {
+				t.Fatalf("Open: %#v", err)
+			}
+			for _, secret := range []string{"hunter22", "tok3n", "querysecret"} {
+				if strings.Contains(open.Cause, secret) {
+					t.Errorf("the cause holds %s: %s", secret, open.Cause)
+				}
+			}
+		})
+	}
+}
