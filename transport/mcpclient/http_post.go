@@ -317,11 +317,19 @@ func (c *httpConn) probe() {
 
 // readBody reads at most max bytes; over says that there are more.
 func readBody(resp *http.Response, max int) (body []byte, over bool, err error) {
-	var b bytes.Buffer
-	if n := resp.ContentLength; n > int64(max) {
+	const claim = 1 << 20 // so much is set aside because of the length alone
+	length := resp.ContentLength
+	switch {
+	case length > int64(max):
 		return nil, true, nil
-	} else if n > 0 {
-		b.Grow(int(min(n, 1<<20)) + bytes.MinRead)
+	case length >= 0 && length <= claim:
+		body = make([]byte, length)
+		_, err = io.ReadFull(resp.Body, body)
+		return body, false, err
+	}
+	var b bytes.Buffer
+	if length > 0 {
+		b.Grow(claim)
 	}
 	n, err := b.ReadFrom(io.LimitReader(resp.Body, int64(max)+1))
 	return b.Bytes(), n > int64(max), err
