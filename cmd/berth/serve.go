@@ -66,6 +66,12 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	}
 	b := &running{cfg: cfg, configDir: configDir, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1)}
 	defer b.close()
+	a.tuneMemory()
+	stop, err := profile()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	if err := b.openState(ctx, path); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/policy"
+	"berth/transport/jsonrpc"
 )
 
 func TestUpstreamParamsChangeOnlyWhatIsOurs(t *testing.T) {
@@ -231,5 +233,22 @@ func BenchmarkFront(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+func TestSessionKeepsNothingOfTheBodyThatOpenedIt(t *testing.T) {
+	s := &Server{opts: Options{Random: rand.Reader, Now: time.Now}}
+	params := []byte(`{"protocolVersion":"2025-06-18","capabilities":{"x":1},"clientInfo":{"name":"n"}}`)
+	ses, problem, err := s.handshake(&request{msg: jsonrpc.Message{Params: params}})
+	if problem != "" || err != nil {
+		t.Fatal(problem, err)
+	}
+	clear(params)
+	if string(ses.caps) != `{"x":1}` || ses.client != "n" || ses.version != "2025-06-18" {
+		t.Errorf("%s %q %q", ses.caps, ses.client, ses.version)
+	}
+	large := []byte(`{"protocolVersion":"2025-06-18","capabilities":{"x":"` + strings.Repeat("y", maxCapabilities) + `"}}`)
+	if ses, _, _ = s.handshake(&request{msg: jsonrpc.Message{Params: large}}); ses.caps != nil {
+		t.Error("large capabilities are kept")
 	}
 }

@@ -196,12 +196,7 @@ func (s *Server) readBody(rq *request) ([]byte, bool) {
 		s.tooLarge(rq)
 		return nil, false
 	}
-	var buf bytes.Buffer
-	if n := rq.r.ContentLength; n > 0 {
-		// The length is a claim: only so much is set aside before bytes come.
-		buf.Grow(int(min(n, 1<<20)) + bytes.MinRead)
-	}
-	_, err := buf.ReadFrom(http.MaxBytesReader(rq.w, rq.r.Body, limit))
+	body, err := readAll(http.MaxBytesReader(rq.w, rq.r.Body, limit), rq.r.ContentLength)
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
@@ -209,7 +204,7 @@ func (s *Server) readBody(rq *request) ([]byte, bool) {
 		// net/http takes it off when it begins to watch for a disconnect, but
 		// does not promise to.
 		rq.readDeadline(time.Time{})
-		return buf.Bytes(), true
+		return body, true
 	case errors.As(err, &large):
 		s.tooLarge(rq)
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -221,6 +216,25 @@ func (s *Server) readBody(rq *request) ([]byte, bool) {
 		writeProblem(rq.w, http.StatusBadRequest, "BadRequest", "", "The body could not be read.")
 	}
 	return nil, false
+}
+
+// maxClaim is how much of a body is set aside because of its length alone,
+// which is a claim until the bytes come.
+const maxClaim = 1 << 20
+
+// readAll reads a body whose length is said to be length; -1: it is not said.
+func readAll(r io.Reader, length int64) ([]byte, error) {
+	if length >= 0 && length <= maxClaim {
+		body := make([]byte, length)
+		_, err := io.ReadFull(r, body)
+		return body, err
+	}
+	var buf bytes.Buffer
+	if length > 0 {
+		buf.Grow(maxClaim)
+	}
+	_, err := buf.ReadFrom(r)
+	return buf.Bytes(), err
 }
 
 func (s *Server) tooLarge(rq *request) {
