@@ -26,6 +26,7 @@ const (
 	CodeDuplicateRequestID  Code = "duplicate_request_id"
 	CodeAnswerTooLarge      Code = "answer_too_large"
 	CodeRequestTooLarge     Code = "request_too_large"
+	CodeRequestIncomplete   Code = "request_incomplete"
 	CodeCancelled           Code = "cancelled"
 	CodeShuttingDown        Code = "shutting_down"
 	CodeInternal            Code = "internal"
@@ -70,6 +71,7 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeDuplicateRequestID:  {false},
 	CodeAnswerTooLarge:      {false},
 	CodeRequestTooLarge:     {false},
+	CodeRequestIncomplete:   {true},
 	CodeCancelled:           {false},
 	CodeShuttingDown:        {true},
 	CodeInternal:            {false},
