@@ -1,66 +1,10 @@
 package mcpserver
 
 import (
-	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 )
-
-// checkHost defends against DNS rebinding: a page whose name was pointed at
-// this machine sends its own name as Host.
-func (s *Server) checkHost(r *http.Request) bool {
-	host := hostname(r.Host)
-	return isLoopback(host) || containsFold(s.opts.AllowedHosts, host)
-}
-
-// checkOrigin lets programs (no Origin) and pages of this very host pass.
-func (s *Server) checkOrigin(r *http.Request) bool {
-	values := r.Header.Values("Origin")
-	if len(values) == 0 {
-		return true
-	}
-	if len(values) > 1 {
-		return false
-	}
-	if containsFold(s.opts.AllowedOrigins, values[0]) {
-		return true
-	}
-	origin, err := url.Parse(values[0])
-	if err != nil || origin.Scheme != "http" && origin.Scheme != "https" {
-		return false
-	}
-	host := strings.ToLower(origin.Hostname())
-	return isLoopback(host) && host == hostname(r.Host)
-}
-
-// hostname takes the port and the brackets of an IPv6 address off.
-func hostname(hostport string) string {
-	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
-		host = h
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	return strings.ToLower(strings.TrimSuffix(host, "."))
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-func containsFold(list []string, text string) bool {
-	for _, s := range list {
-		if strings.EqualFold(s, text) {
-			return true
-		}
-	}
-	return false
-}
 
 // accepts is what a client can read. A header that names neither form is
 // read as if it were absent: some clients send none or a wrong one.
