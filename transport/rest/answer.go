@@ -55,7 +55,6 @@ var statuses = map[broker.Code]int{
 	broker.CodeMethodNotAllowed:    http.StatusMethodNotAllowed,
 	broker.CodeJobTerminal:         http.StatusConflict,
 	broker.CodeIdempotencyConflict: http.StatusConflict,
-	broker.CodeHoldActive:          http.StatusConflict,
 	broker.CodeRequestTooLarge:     http.StatusRequestEntityTooLarge,
 	broker.CodeOverloaded:          http.StatusTooManyRequests,
 	broker.CodeInternal:            http.StatusInternalServerError,
