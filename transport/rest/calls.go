@@ -75,6 +75,10 @@ func (a *api) run(ctx context.Context, caller broker.Principal, c CallRequest) C
 	}
 	plan, refusal := policy.Check(policy.Input{Profile: profile, Principal: caller, Name: c.Name, Arguments: c.Arguments, Meta: c.meta()})
 	if refusal != nil {
+		if owners := profile.MayHold(c.Name); refusal.Code == broker.CodeVerbUnknown && len(owners) > 0 {
+			// Nobody knows yet whether the verb exists.
+			refusal = broker.Refuse(broker.CodeCatalogPending, "The backend has not listed its tools yet; try again.", map[string]any{"pending": owners})
+		}
 		return CallAnswer{Refusal: refusal.JSON()}
 	}
 	reply := a.Calls.Do(ctx, a.request(caller, c, plan))
