@@ -38,7 +38,7 @@ func (m *submit) Reject(err error) {
 func (m *submit) settle(r Reply) { m.once.Do(func() { m.reply <- r }) }
 
 // cancelCall is the harness's notifications/cancelled.
-type cancelCall struct{ requestID string }
+type cancelCall struct{ requestID, reason string }
 
 // dropCall says that the connection of a call is gone.
 type dropCall struct{ callID string }
@@ -106,7 +106,7 @@ func (s *session) Receive(ctx actor.Context) {
 	case *outcome:
 		s.outcome(m)
 	case *cancelCall:
-		s.cancel(m.requestID)
+		s.cancel(m.requestID, m.reason)
 	case *dropCall:
 		s.drop(m.callID)
 	case *stillRunning:
@@ -200,7 +200,7 @@ func (s *session) end(callID string, r Reply) {
 
 // cancel is the harness's wish; it reaches the backend at once. A call whose
 // job is on its way to the journal is the job's to cancel.
-func (s *session) cancel(requestID string) {
+func (s *session) cancel(requestID, reason string) {
 	callID, ok := s.requests[requestID]
 	if !ok {
 		return
@@ -210,7 +210,7 @@ func (s *session) cancel(requestID string) {
 		s.sys.send(s.sys.supervisor, &cancelClaim{callID: callID})
 		return
 	}
-	s.sys.send(c.backend, &withdraw{callID: callID})
+	s.sys.send(c.backend, &withdraw{callID: callID, reason: reason})
 	s.end(callID, Reply{Cancelled: true})
 }
 

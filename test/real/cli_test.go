@@ -116,8 +116,7 @@ func heardAll(t *testing.T, b *broker, m *model, nameFor func(tool string) strin
 	t.Logf("the model was told:\n  %s\n  %s\n  %s", told(t, results[0]), told(t, results[1]), told(t, results[2]))
 }
 
-// register makes a registration with berth install, and looks that the token is
-// in no file of the client.
+// register makes a registration with berth install.
 func register(t *testing.T, b *broker, dir string, env []string, args ...string) {
 	t.Helper()
 	out, err := run(t, dir, env, append([]string{berthPath(t), "install", "--state-dir", b.stateDir, "--write"}, args...))

@@ -11,7 +11,6 @@ package real
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -113,5 +112,5 @@ func write(t *testing.T, path, text string) {
 // environment is a small environment, so that nothing of the machine's own
 // configuration takes part.
 func environment(home string, more ...string) []string {
-	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + os.TempDir(), fmt.Sprintf("LANG=%s", "C.UTF-8")}, more...)
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + os.TempDir(), "LANG=C.UTF-8"}, more...)
 }
