@@ -458,3 +458,18 @@ func TestCheckArguments(t *testing.T) {
 		t.Errorf("notes %+v", notes)
 	}
 }
+
+func TestANameMayBelongToTheBackendsItNames(t *testing.T) {
+	s := build(t, Source{Backend: "st"}, Source{Backend: "a.b"}, Source{Backend: "known", Listed: true})
+	for name, want := range map[string][]string{"st__x": {"st"}, "a.b__x": {"a.b"}, "a_b__x": {"a.b"}, "known__x": nil, "x": nil, "nobody__x": nil} {
+		if got := profile(t, s, "").MayHold(name); !slices.Equal(got, want) {
+			t.Errorf("%s may belong to %q, want %q", name, got, want)
+		}
+	}
+	if got := profile(t, s, "st").MayHold("x"); !slices.Equal(got, []string{"st"}) {
+		t.Errorf("in its own profile a name may belong to %q", got)
+	}
+	if got := profile(t, s, "known").MayHold("x"); len(got) != 0 {
+		t.Errorf("of a known backend a name may belong to %q", got)
+	}
+}

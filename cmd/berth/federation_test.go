@@ -96,7 +96,7 @@ func TestALongJobIsFollowedThroughTwoBrokers(t *testing.T) {
 func TestARestartOfTheOuterBrokerGoesOnFollowing(t *testing.T) {
 	t.Parallel()
 	f := newFederation(t)
-	job := f.submit(4)
+	job := f.submit(6)
 	f.outer.broker.Kill()
 	f.outer.awaitNobody()
 	must(t, f.outer.start())
@@ -106,7 +106,7 @@ func TestARestartOfTheOuterBrokerGoesOnFollowing(t *testing.T) {
 		t.Errorf("right after the restart the list is %s, want one job, Running", list.Objects)
 	}
 	got := f.want(job, "Succeeded", "")
-	if !strings.Contains(string(got.Result), "waited 4 s") {
+	if !strings.Contains(string(got.Result), "waited 6 s") {
 		t.Errorf("the result is %s", got.Result)
 	}
 	if code, out, errOut := f.outer.berth("journal", "check"); code != exitOK {

@@ -54,7 +54,7 @@ func TestAStopLetsARunningCallEnd(t *testing.T) {
 	h, w := stopHouse(t, "30s")
 	file := h.dir + "/lines"
 	running := w.begin(t.Context(), "st__append", map[string]any{"file": file, "line": "a", "seconds": 1})
-	h.queued("st", 1, 0)
+	eventually(t, "its effect is there", func() bool { return countLines(file, "a") == 1 })
 	must(t, h.broker.Terminate())
 	if got := <-running; got.err != nil || got.Text != "appended a" {
 		t.Errorf("the running call: %v, %+v", got.err, got.reply)

@@ -494,3 +494,22 @@ func TestNewRefusesWhatIsIncomplete(t *testing.T) {
 		}
 	}
 }
+
+func TestACallWaitsForItsOwnBackendOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, catalog.Source{Backend: "late"}, catalog.Source{Backend: "mute"})
+		f := serve(t, b, nil)
+		defer f.stop()
+		begun := time.Now()
+		answers := make(chan string)
+		go func() {
+			answers <- f.ask(t, "/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"late__echo","arguments":{}}}`)
+		}()
+		<-time.After(time.Second)
+		b.set(t, nativeSource(), fsSource(), catalog.Source{Backend: "late", Listed: true, Tools: fsTools()[1:2]}, catalog.Source{Backend: "mute"})
+		answer := <-answers
+		if !strings.Contains(answer, `"name":"echo"`) || time.Since(begun) != time.Second {
+			t.Errorf("after %s: %s", time.Since(begun), answer)
+		}
+	})
+}
