@@ -45,7 +45,7 @@ func TestOutcomeIsUnknownOnlyAfterTheFirstByteOfAWrite(t *testing.T) {
 		{"write, sent", broker.Failure{Dispatched: true, Cause: "reset"}, broker.Write, broker.CodeOutcomeUnknown},
 		{"write, not sent", broker.Failure{Cause: "refused"}, broker.Write, broker.CodeBackendUnavailable},
 		{"read, sent", broker.Failure{Dispatched: true, Cause: "reset"}, broker.Read, broker.CodeBackendUnavailable},
-		{"session effects count as a read", broker.Failure{Dispatched: true, Cause: "reset"}, broker.Session, broker.CodeBackendUnavailable},
+		{"session effects are no pure read", broker.Failure{Dispatched: true, Cause: "reset"}, broker.Session, broker.CodeOutcomeUnknown},
 		{"the transport's own refusal", broker.Failure{Dispatched: true, Refusal: broker.Refuse(broker.CodeAnswerTooLarge, "too large", nil)}, broker.Write, broker.CodeAnswerTooLarge},
 	}
 	for _, tt := range tests {
