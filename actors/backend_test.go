@@ -407,6 +407,7 @@ func TestCatalogWaitsForAFirstListAndNotForAFailedStart(t *testing.T) {
 		if time.Since(began) != 0 || len(p.Pending()) != 1 {
 			t.Fatal("a list waited for a backend that is known to be down")
 		}
+		synctest.Wait()
 		w.up.open = nil
 		elapse(time.Minute)
 		w.AwaitCatalog(context.Background(), "") // wakes it, all the same
@@ -414,6 +415,54 @@ func TestCatalogWaitsForAFirstListAndNotForAFailedStart(t *testing.T) {
 		p, _ = w.AwaitCatalog(context.Background(), "").Profile("")
 		if _, ok := p.Resolve("b__echo"); !ok || len(p.Pending()) != 0 {
 			t.Fatal(p.Pending())
+		}
+	})
+}
+
+func TestWhoNamesABackendThatCannotStartHearsWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{open: func(context.Context, int) (*conn, error) { return nil, &broker.OpenError{Auth: true, Cause: "401"} }})
+		if r := w.WhyPending([]string{"b"}); r.Code != broker.CodeCatalogPending {
+			t.Fatalf("before the first attempt: %v", r)
+		}
+		began := time.Now()
+		w.AwaitCatalog(context.Background(), "b")
+		if r := w.WhyPending([]string{"b"}); r.Code != broker.CodeBackendRefused || r.Detail["cause"] != "401" || time.Since(began) != 0 {
+			t.Fatalf("after %s: %v", time.Since(began), r)
+		}
+		// While nothing new is tried, asking again does not wait either.
+		w.AwaitCatalog(context.Background(), "b")
+		if time.Since(began) != 0 || w.up.attempts() != 1 {
+			t.Fatal(time.Since(began), w.up.attempts())
+		}
+	})
+}
+
+func TestStopWaitsForJobsThatRunHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		w := start(t, &upstream{call: gated(gate)})
+		id := w.do(long).Job.ID
+		synctest.Wait()
+		time.AfterFunc(2*time.Second, func() { close(gate) })
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		w.Stop(ctx)
+		if j, err := w.journal.Job(id); err != nil || j.Status != broker.JobSucceeded {
+			t.Fatalf("%+v %v", j, err)
+		}
+	})
+}
+
+func TestStopDoesNotWaitForWorkThatLivesElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _, id := tracking(t, true)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		w.Stop(ctx)
+		if j, _ := w.journal.Job(id); time.Since(began) > time.Second || j.Status != broker.JobRunning {
+			t.Fatal(time.Since(began), j.Status)
 		}
 	})
 }
