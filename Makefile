@@ -10,6 +10,7 @@ PKG ?= ./...
 FUZZTIME ?= 20s
 CRASH_ROUNDS ?= 100
 TEST_TIMEOUT ?= 10m
+BENCH_FLAGS ?=
 
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
@@ -56,8 +57,8 @@ demo: ## one readable proof: a flood, a job, kill -9, restart (needs only Go)
 crash: ## the crash suite, CRASH_ROUNDS (100) rounds
 	BERTH_CRASH_ROUNDS=$(CRASH_ROUNDS) $(GO) test -count=1 -timeout 60m -run Crash ./cmd/berth/...
 
-bench: build ## the numbers of docs/performance.md on this machine
-	$(GO) run ./bench -berth bin/berth
+bench: ## measure Berth against a bare proxy, its backends and the disk (BENCH_FLAGS=-quick: a rough look)
+	$(GO) run ./cmd/berth-bench $(BENCH_FLAGS)
 
 # What is not ours comes from npm, in the versions of test/real/package.json,
 # into .real, which git ignores (and Go, for its dot). No script of a package

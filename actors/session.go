@@ -2,7 +2,7 @@ package actors
 
 import (
 	"errors"
-	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +12,9 @@ import (
 )
 
 const sessionMailbox = 1024
+
+// sessionMailboxes makes the mailbox of each session.
+var sessionMailboxes = mailbox(sessionMailbox)
 
 // submit starts a call of a session.
 type submit struct {
@@ -78,20 +81,37 @@ type inflight struct {
 type session struct {
 	// fixed at construction
 	sys  *System
-	info SessionInfo
-	log  *slog.Logger
+	info *SessionInfo // shared with the sessionRef, never changed
 
 	// owned by the actor
-	self     *actor.PID
-	calls    map[string]*inflight // by call id
-	requests map[string]string    // JSON-RPC id -> call id
-	count    uint64
-	ending   bool
+	self *actor.PID
+	// calls are looked through instead of being indexed: there are few, and an
+	// idle session, of which there are thousands, must cost next to nothing.
+	calls  []*inflight
+	count  uint64
+	ending bool
 }
 
-func newSession(sys *System, info SessionInfo) *session {
-	return &session{sys: sys, info: info, log: sys.log.With(slog.String("session", info.Key)),
-		calls: map[string]*inflight{}, requests: map[string]string{}}
+func newSession(sys *System, info *SessionInfo) *session { return &session{sys: sys, info: info} }
+
+// find gives the call of an id, or nil.
+func (s *session) find(callID string) *inflight {
+	for _, c := range s.calls {
+		if c.submit.req.Call.ID == callID {
+			return c
+		}
+	}
+	return nil
+}
+
+// findRequest gives the call of a JSON-RPC id, or nil.
+func (s *session) findRequest(requestID string) *inflight {
+	for _, c := range s.calls {
+		if c.submit.req.RequestID == requestID {
+			return c
+		}
+	}
+	return nil
 }
 
 // Receive dispatches one message.
@@ -120,7 +140,7 @@ func (s *session) Receive(ctx actor.Context) {
 		s.giveUp()
 		ctx.Stop(ctx.Self())
 	case *viewSession:
-		v := SessionView{SessionInfo: s.info, InFlight: len(s.calls), Calls: s.count}
+		v := SessionView{SessionInfo: *s.info, InFlight: len(s.calls), Calls: s.count}
 		m.once.Do(func() { m.reply <- v })
 	}
 }
@@ -128,12 +148,10 @@ func (s *session) Receive(ctx actor.Context) {
 // submit admits a call to the session and hands it on.
 func (s *session) submit(m *submit) {
 	req := m.req
-	if req.RequestID != "" {
-		if _, taken := s.requests[req.RequestID]; taken {
-			m.settle(Reply{Refusal: broker.Refuse(broker.CodeDuplicateRequestID,
-				"A request with this id is still in flight on this session.", nil)})
-			return
-		}
+	if req.RequestID != "" && s.findRequest(req.RequestID) != nil {
+		m.settle(Reply{Refusal: broker.Refuse(broker.CodeDuplicateRequestID,
+			"A request with this id is still in flight on this session.", nil)})
+		return
 	}
 	if limit := s.sys.opts.MaxCallsPerSession; len(s.calls) >= limit {
 		m.settle(Reply{Refusal: broker.Refuse(broker.CodeOverloaded, "This session has too many calls in flight.",
@@ -146,10 +164,7 @@ func (s *session) submit(m *submit) {
 	}
 	s.count++
 	c := &inflight{submit: m, backend: m.backend}
-	s.calls[req.Call.ID] = c
-	if req.RequestID != "" {
-		s.requests[req.RequestID] = req.Call.ID
-	}
+	s.calls = append(s.calls, c)
 	if req.Long || req.IdempotencyKey != "" {
 		c.claimed = true
 		s.sys.send(s.sys.supervisor, &jobStart{sys: s.sys, owner: s.self, backend: m.backend, req: req})
@@ -174,24 +189,21 @@ func (s *session) armPromotion(c *inflight, after time.Duration) {
 // outcome takes a backend's answer. One that comes while a job actor is
 // claiming the call wins: the backend did not have the call any more to give.
 func (s *session) outcome(m *outcome) {
-	_, ok := s.calls[m.callID]
-	if !ok {
+	c := s.find(m.callID)
+	if c == nil {
 		return
 	}
 	reply := Reply{Answer: m.answer, Refusal: m.refusal, Timing: m.timing}
 	if m.refusal != nil && m.refusal.Code == broker.CodeCancelled {
 		reply = Reply{Cancelled: true, Timing: m.timing}
 	}
-	s.end(m.callID, reply)
+	s.end(c, reply)
 }
 
 // end answers the caller and forgets the call.
-func (s *session) end(callID string, r Reply) {
-	c := s.calls[callID]
-	delete(s.calls, callID)
-	if id := c.submit.req.RequestID; id != "" {
-		delete(s.requests, id)
-	}
+func (s *session) end(c *inflight, r Reply) {
+	i := slices.Index(s.calls, c)
+	s.calls = slices.Delete(s.calls, i, i+1)
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -201,24 +213,24 @@ func (s *session) end(callID string, r Reply) {
 // cancel is the harness's wish; it reaches the backend at once. A call whose
 // job is on its way to the journal is the job's to cancel.
 func (s *session) cancel(requestID, reason string) {
-	callID, ok := s.requests[requestID]
-	if !ok {
+	c := s.findRequest(requestID)
+	if c == nil || requestID == "" {
 		return
 	}
-	c := s.calls[callID]
+	callID := c.submit.req.Call.ID
 	if c.claimed {
 		s.sys.send(s.sys.supervisor, &cancelClaim{callID: callID})
 		return
 	}
 	s.sys.send(c.backend, &withdraw{callID: callID, reason: reason})
-	s.end(callID, Reply{Cancelled: true})
+	s.end(c, Reply{Cancelled: true})
 }
 
 // drop applies DESIGN section 4 "Disconnect": the backend knows whether the
 // call is queued or running.
 func (s *session) drop(callID string) {
-	c, ok := s.calls[callID]
-	if !ok || c.dropped {
+	c := s.find(callID)
+	if c == nil || c.dropped {
 		return
 	}
 	c.dropped = true
@@ -235,8 +247,8 @@ func (s *session) stillRunning(callID string) {
 // promote asks a job actor to take the call over. The answer comes as
 // jobAnswer, or as an outcome if the backend was faster.
 func (s *session) promote(callID string) {
-	c, ok := s.calls[callID]
-	if !ok || c.claimed {
+	c := s.find(callID)
+	if c == nil || c.claimed {
 		return
 	}
 	c.claimed = true
@@ -248,8 +260,8 @@ func (s *session) promote(callID string) {
 const promoteRetry = 10 * time.Second
 
 func (s *session) jobAnswer(m *jobAnswer) {
-	c, ok := s.calls[m.callID]
-	if !ok {
+	c := s.find(m.callID)
+	if c == nil {
 		return
 	}
 	if m.stays {
@@ -257,17 +269,18 @@ func (s *session) jobAnswer(m *jobAnswer) {
 		s.armPromotion(c, promoteRetry)
 		return
 	}
-	s.end(m.callID, m.reply)
+	s.end(c, m.reply)
 }
 
 // giveUp cancels what the session holds. Calls that are jobs, or are becoming
 // one, are the job's.
 func (s *session) giveUp() {
-	for id, c := range s.calls {
+	for len(s.calls) > 0 {
+		c := s.calls[0]
 		if !c.claimed {
-			s.sys.send(c.backend, &withdraw{callID: id})
+			s.sys.send(c.backend, &withdraw{callID: c.submit.req.Call.ID})
 		}
-		s.end(id, Reply{Refusal: stoppingRefusal()})
+		s.end(c, Reply{Refusal: stoppingRefusal()})
 	}
 }
 

@@ -258,7 +258,7 @@ func (s *supervisor) rebuild() {
 	}
 	snapshot, quarantined := catalog.Build(s.generation, sources)
 	for _, q := range quarantined {
-		s.log.Warn("a verb is not served as it was listed", slog.String("backend", q.Backend), slog.String("verb", q.Verb), slog.String("reason", q.Reason))
+		s.log.Warn("a verb is not served as it was listed", slog.String("backend", q.Backend), slog.String("verb", q.Verb), slog.String("code", q.Code), slog.String("reason", q.Reason))
 	}
 	s.sys.snapshot.Store(snapshot)
 	s.publish()
@@ -287,9 +287,10 @@ func (s *supervisor) openSession(ctx actor.Context, m *openSession) {
 			map[string]any{"limit": s.sys.opts.MaxSessions}).Retry(5 * time.Second))
 		return
 	}
-	sys, info := s.sys, m.info
+	sys, info := s.sys, new(SessionInfo)
+	*info = m.info // not a part of m, which would stay with it
 	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newSession(sys, info) },
-		actor.WithMailbox(mailbox(sessionMailbox))), "session/"+key)
+		actor.WithMailbox(sessionMailboxes)), "session/"+key)
 	if err != nil {
 		s.log.Error("a session actor could not be spawned", slog.String("session", key), slog.String("cause", err.Error()))
 		m.settle(stoppingRefusal().Retry(time.Second))

@@ -88,7 +88,7 @@ type backendRef struct {
 
 type sessionRef struct {
 	pid      *actor.PID
-	info     SessionInfo
+	info     *SessionInfo // never changed
 	lastSeen atomic.Int64 // unix nanoseconds
 	inflight atomic.Int64
 }

@@ -105,7 +105,7 @@ func (s *System) Sessions() []SessionView {
 		reply := make(chan SessionView, 1)
 		s.send(ref.pid, &viewSession{reply: reply})
 		replies = append(replies, reply)
-		out = append(out, SessionView{SessionInfo: ref.info, LastSeen: time.Unix(0, ref.lastSeen.Load())})
+		out = append(out, SessionView{SessionInfo: *ref.info, LastSeen: time.Unix(0, ref.lastSeen.Load())})
 		return true
 	})
 	for i, reply := range replies {

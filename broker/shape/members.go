@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -18,13 +19,32 @@ type Member struct {
 	Start int // offset of Value in the text
 }
 
+// scanner holds a decoder between uses: it is large, and most calls need one.
+type scanner struct {
+	dec jsontext.Decoder
+	in  bytes.Buffer
+}
+
+var scanners = sync.Pool{New: func() any { return new(scanner) }}
+
+// free lets go of the text before the scanner is kept for its next user.
+func (s *scanner) free() {
+	s.in = bytes.Buffer{}
+	s.dec.Reset(&s.in)
+	scanners.Put(s)
+}
+
 // ErrNotObject is a text that is no JSON object.
 var ErrNotObject = errors.New("not a JSON object")
 
 // Members splits a JSON object into its members, in order, a repeated name
 // included. The slices point into raw.
 func Members(raw json.RawMessage) ([]Member, error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	s := scanners.Get().(*scanner)
+	defer s.free()
+	s.in = *bytes.NewBuffer(raw)
+	d := &s.dec
+	d.Reset(&s.in, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	if tok, err := d.ReadToken(); err != nil || tok.Kind() != '{' {
 		return nil, ErrNotObject
 	}

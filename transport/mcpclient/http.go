@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"berth/broker"
@@ -58,30 +56,13 @@ func (h *HTTP) newConn() (*httpConn, error) {
 	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
 		return nil, errors.New("the url is not an http or https address")
 	}
-	headers, host := map[string]string{}, ""
-	for name, value := range h.config.Headers {
-		if strings.EqualFold(name, "host") {
-			host = value
-			continue
-		}
-		headers[name] = value
-	}
 	lifeCtx, cancel := context.WithCancel(context.Background())
 	c := &httpConn{
-		opts: h.opts, noise: &h.noise, life: newLife(), target: target.String(),
-		headers: headers, host: host, ctx: lifeCtx, cancel: cancel,
+		opts: h.opts, noise: &h.noise, life: newLife(), target: target,
+		ctx: lifeCtx, cancel: cancel,
 		base: newBase(h.opts.MaxInFlight), finished: make(chan struct{}),
 	}
-	c.client, err = transport.NewStreamableHTTP(c.target,
-		transport.WithHTTPBasicClient(&http.Client{Transport: tap{c}}),
-		transport.WithHTTPHeaders(headers),
-		transport.WithStreamableHTTPHost(host),
-		// Its log lines quote what a backend said; we report errors instead.
-		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		cancel()
-		return nil, errors.New("the url is not an http or https address")
-	}
+	c.address(h.config.Headers)
 	return c, nil
 }
 
@@ -108,8 +89,7 @@ func (c *httpConn) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.client.SetProtocolVersion(in.server.ProtocolVersion)
-	c.version = in.server.ProtocolVersion
+	c.addHeader(transport.HeaderKeyProtocolVersion, in.server.ProtocolVersion)
 	if err := confirm(ctx, c); err != nil {
 		return err
 	}
@@ -126,7 +106,7 @@ func (c *httpConn) open(ctx context.Context) error {
 		return fmt.Errorf("the backend ended during the handshake: %s", c.life.why())
 	}
 	// A session is a life that Berth can see; a stateless server has none.
-	if inc.RuntimeID == "" && c.client.GetSessionId() != "" {
+	if inc.RuntimeID == "" && c.hasSession() {
 		inc.RuntimeID = mintUUID()
 	}
 	c.incarnation = inc

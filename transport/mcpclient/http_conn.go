@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,12 +14,12 @@ import (
 
 	"berth/broker"
 
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
 const (
-	// closeGrace limits what a life that failed to open may take to close.
+	// closeGrace limits the end of a session, and what a life that failed to
+	// open may take to close.
 	closeGrace = 5 * time.Second
 	// helperGrace limits a reply, a cancel or a probe.
 	helperGrace = 10 * time.Second
@@ -27,20 +28,21 @@ const (
 // httpConn is one life of an upstream: a session, or as long as a stateless
 // server can be reached.
 type httpConn struct {
-	// Fixed at construction; version and incarnation once open has returned.
+	// Fixed at construction; incarnation once open has returned.
 	opts        Options
 	noise       *noise
 	life        *life
-	target      string
-	headers     map[string]string
-	host        string
-	client      *transport.StreamableHTTP
+	target      *url.URL
+	host        string // for the Host header; empty: the target's
 	base        *http.Transport
 	ctx         context.Context // ends when the life is closed
 	cancel      context.CancelFunc
 	finished    chan struct{} // everything is torn down
-	version     string
 	incarnation broker.Incarnation
+
+	// header is what every request carries. The map is never changed, only
+	// replaced, and by open's goroutine alone: requests share it.
+	header atomic.Pointer[http.Header]
 
 	// Shared and safe.
 	lastID  atomic.Int64
@@ -59,12 +61,16 @@ func (c *httpConn) Incarnation() broker.Incarnation { return c.incarnation }
 func (c *httpConn) Call(ctx context.Context, call *broker.Call, progress func(broker.Progress)) (broker.Answer, error) {
 	x := &exchange{id: c.lastID.Add(1)}
 	params := call.Params
-	if call.WantProgress && progress != nil {
+	switch {
+	case call.WantProgress && progress != nil:
 		var err error
 		if params, err = withProgressToken(params, strconv.AppendInt(nil, x.id, 10)); err != nil {
 			return broker.Answer{}, badParams()
 		}
 		x.progress = progress
+	case len(params) > 0 && !json.Valid(params):
+		// A body that is no JSON may be answered by anything: 400, or a reset.
+		return broker.Answer{}, badParams()
 	}
 	return c.exchange(ctx, x, call.Method, params)
 }
@@ -78,17 +84,10 @@ func (c *httpConn) exchange(ctx context.Context, x *exchange, method string, par
 	if c.life.over() {
 		return broker.Answer{}, c.gone(false)
 	}
-	hop, cancel := context.WithCancel(context.WithValue(c.ctx, exchangeKey{}, x))
-	defer cancel()
-	x.stop = cancel
+	x.ctx, x.stop = context.WithCancel(c.ctx)
 	stop := context.AfterFunc(ctx, func() { c.interrupt(ctx, x) })
 	defer stop()
-
-	request := transport.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(x.id), Method: method}
-	if len(params) > 0 {
-		request.Params = params
-	}
-	_, err := c.client.SendRequest(hop, request)
+	err := c.post(x, appendRequest(make([]byte, 0, len(params)+len(method)+64), x.id, method, params))
 	abandoned := x.settle()
 	if x.answer != nil {
 		return c.conclude(x)
@@ -142,10 +141,7 @@ func (c *httpConn) interrupt(ctx context.Context, x *exchange) {
 	}
 	why := reason(ctx)
 	c.help(func(helping context.Context) {
-		n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION}
-		n.Method = string(mcp.MethodNotificationCancelled)
-		n.Params.AdditionalFields = map[string]any{"requestId": x.id, "reason": why}
-		if c.client.SendNotification(context.WithValue(helping, exchangeKey{}, &exchange{}), n) != nil {
+		if c.notify(helping, string(mcp.MethodNotificationCancelled), cancelParams(x.id, why)) != nil {
 			c.noise.lostReplies.Add(1)
 		}
 	})
@@ -185,14 +181,8 @@ func (c *httpConn) gone(dispatched bool) *broker.Failure {
 // request is the handshake's view of the connection: nothing of it is worth a
 // cancel, so the end of ctx ends the request itself.
 func (c *httpConn) request(ctx context.Context, method string, params json.RawMessage) (broker.Answer, error) {
-	x := &exchange{id: c.lastID.Add(1), plain: true}
-	hop, cancel := context.WithCancel(context.WithValue(ctx, exchangeKey{}, x))
-	defer cancel()
-	request := transport.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(x.id), Method: method}
-	if len(params) > 0 {
-		request.Params = params
-	}
-	_, err := c.client.SendRequest(hop, request)
+	x := &exchange{id: c.lastID.Add(1), plain: true, starts: method == string(mcp.MethodInitialize)}
+	err := c.postUnder(ctx, x, appendRequest(nil, x.id, method, params))
 	if x.answer != nil {
 		return c.conclude(x)
 	}
@@ -205,11 +195,9 @@ func (c *httpConn) request(ctx context.Context, method string, params json.RawMe
 	return broker.Answer{}, c.failure(ctx, x, err, false)
 }
 
-func (c *httpConn) notify(ctx context.Context, method string, _ json.RawMessage) error {
+func (c *httpConn) notify(ctx context.Context, method string, params json.RawMessage) error {
 	x := &exchange{}
-	n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION}
-	n.Method = method
-	if err := c.client.SendNotification(context.WithValue(ctx, exchangeKey{}, x), n); err != nil {
+	if err := c.postUnder(ctx, x, appendRequest(nil, 0, method, params)); err != nil {
 		if x.auth {
 			return authError{x.failure}
 		}
@@ -243,14 +231,13 @@ func (c *httpConn) Close(ctx context.Context) error {
 	}
 }
 
-// tearDown is bounded: mcp-go gives the DELETE 5 s and the tap ends it with
-// the context of Close; helpers end with the life's context.
+// tearDown is bounded: the DELETE by closeGrace and the context of Close, and
+// helpers end with the life's context.
 func (c *httpConn) tearDown() {
 	defer close(c.finished)
 	c.cancel()
 	c.helpersW.Wait()
-	// The session's fate at the backend is not ours to report: it expires.
-	_ = c.client.Close()
+	c.endSession()
 	c.base.CloseIdleConnections()
 }
 

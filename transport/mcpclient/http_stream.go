@@ -12,9 +12,6 @@ import (
 	"time"
 
 	"berth/broker"
-
-	"github.com/mark3labs/mcp-go/client/transport"
-	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // Waits before a stream that the backend ended is asked for again.
@@ -204,11 +201,7 @@ func (s *stream) resume(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.c.target, nil)
-	if err != nil {
-		return fmt.Errorf("a request for the rest of the stream: %w", err)
-	}
-	s.c.address(req)
+	req := s.c.newRequest(ctx, http.MethodGet, nil)
 	req.Header.Set("Accept", "text/event-stream")
 	req.Header.Set("Last-Event-ID", s.lastID)
 	resp, err := s.c.base.RoundTrip(req)
@@ -224,17 +217,6 @@ func (s *stream) resume(ctx context.Context) error {
 	return s.read(resp.Body)
 }
 
-// address puts the headers of this life on a request of our own.
-func (c *httpConn) address(req *http.Request) {
-	if session := c.client.GetSessionId(); session != "" {
-		req.Header.Set(transport.HeaderKeySessionID, session)
-	}
-	if c.version != "" {
-		req.Header.Set(transport.HeaderKeyProtocolVersion, c.version)
-	}
-	c.dress(req)
-}
-
 // replyTo answers a request of the backend with a POST of its own.
 func (c *httpConn) replyTo(m *message) {
 	body, refused := m.reply()
@@ -242,23 +224,12 @@ func (c *httpConn) replyTo(m *message) {
 		c.noise.requests.Add(1)
 	}
 	c.help(func(ctx context.Context) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.target, bytes.NewReader(body))
+		resp, err := c.base.RoundTrip(c.newRequest(ctx, http.MethodPost, body))
 		if err == nil {
-			req.GetBody = nil
-			c.address(req)
-			req.Header.Set("Content-Type", "application/json")
-			req.Header.Set("Accept", "application/json, text/event-stream")
-			var resp *http.Response
-			if resp, err = c.base.RoundTrip(req); err == nil {
-				_ = resp.Body.Close()
-			}
+			err = resp.Body.Close()
 		}
 		if err != nil {
 			c.noise.lostReplies.Add(1)
 		}
 	})
-}
-
-func pingRequest(id int64) transport.JSONRPCRequest {
-	return transport.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(id), Method: string(mcp.MethodPing)}
 }

@@ -131,9 +131,7 @@ func TestHTTPKeepsParamsAndResult(t *testing.T) {
 				u.answer(w, m, string(m.params))
 			}
 			_, c := u.open(t, Options{})
-			// mcp-go encodes the params again: white space and escapes that mean
-			// nothing may change, so the sample has none of its own choice.
-			const p = `{"name":"echo","arguments":{"z":1,"a":12345678901234567890,"f":1.0e+2,"s":"\u003c"},"unknown":null}`
+			const p = `{"name":"echo", "arguments":{"z":1,"a":12345678901234567890,"f":1.0e+2,"s":"\u003c<"},"unknown":null}`
 			for range 3 {
 				a, err := c.Call(t.Context(), call(p), nil)
 				if err != nil || string(a.Result) != p {
@@ -402,5 +400,53 @@ func TestHTTPOpenRefusals(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestHTTPUserinfoBecomesBasicAuthenticationUnlessAHeaderIsConfigured(t *testing.T) {
+	for name, c := range map[string]struct {
+		headers map[string]string
+		want    string
+	}{
+		"userinfo alone": {nil, "Basic dTpw"},
+		"a header too":   {map[string]string{"authorization": "Bearer x"}, "Bearer x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := make(chan string, 1)
+			u := newUpstream(t, "", nil)
+			u.script = func(w http.ResponseWriter, r *http.Request, m message) {
+				got <- r.Header.Get("Authorization")
+				u.answer(w, m, `{}`)
+			}
+			conn, err := NewHTTP(HTTPConfig{URL: strings.Replace(u.URL, "http://", "http://u:p@", 1), Headers: c.headers}, Options{}).Open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(context.Background())
+			if _, err := conn.Call(t.Context(), call(`{}`), nil); err != nil {
+				t.Fatal(err)
+			}
+			if header := <-got; header != c.want {
+				t.Errorf("Authorization: %q", header)
+			}
+		})
+	}
+}
+
+func TestHTTPRequestWithoutBodySaysNothingOfContent(t *testing.T) {
+	h := NewHTTP(HTTPConfig{URL: "http://127.0.0.1:1/"}, Options{})
+	c, err := h.newConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.cancel()
+	for method, body := range map[string][]byte{http.MethodDelete: nil, http.MethodPost: []byte(`{}`)} {
+		req := c.newRequest(t.Context(), method, body)
+		if got := req.Header.Get("Content-Type"); (got != "") != (body != nil) {
+			t.Errorf("%s: content type %q", method, got)
+		}
+		if req.GetBody != nil {
+			t.Errorf("%s can be sent twice", method)
+		}
 	}
 }

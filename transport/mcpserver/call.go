@@ -213,7 +213,9 @@ func (s *Server) render(rq *request, profile *catalog.Profile, call *broker.Call
 	case reply.Refusal != nil:
 		return refusedCall(id, verb, reply.Refusal)
 	case reply.Job != nil:
-		return jsonrpc.AppendResult(nil, id, jobHandle(*reply.Job, reply.Replayed, profile.Exact() && verb.HasOutputSchema))
+		// Only an exact profile shows the backend's outputSchema.
+		schemaShown := profile.Exact() && verb.HasOutputSchema
+		return jsonrpc.AppendResult(nil, id, shape.Handle(*reply.Job, reply.Replayed, schemaShown, jobHint))
 	case reply.Answer != nil && reply.Answer.Error != nil:
 		e := reply.Answer.Error
 		return jsonrpc.AppendError(nil, id, e.Code, e.Message, e.Data)
@@ -251,25 +253,6 @@ func between(from, to time.Time) *int64 {
 	}
 	ms := to.Sub(from).Milliseconds()
 	return &ms
-}
-
-// jobHandle is a job as a tool result. Where the client was shown the
-// backend's outputSchema, a handle cannot satisfy it: strict clients (the
-// TypeScript SDK is one) throw away a result without structuredContent unless
-// it is an error, and check structuredContent against the schema even then. So
-// there the handle is an error result with text only; elsewhere it is a plain
-// result with both forms.
-func jobHandle(job broker.Job, replayed, schemaShown bool) json.RawMessage {
-	handle := shape.Handle(job, replayed, schemaShown, jobHint)
-	if !schemaShown {
-		return handle
-	}
-	o, err := jsonrpc.ParseObject(handle)
-	if err != nil {
-		return handle
-	}
-	o.Delete("structuredContent")
-	return o.Bytes()
 }
 
 // refused renders what policy said no to. Only an unknown name is an error of

@@ -15,10 +15,21 @@ import (
 // exchange is one request that may take a while and its answer: plain JSON
 // when the answer is there at once, else a stream that begins with its
 // headers, shows signs of life and ends with the answer.
+//
+// The handler goroutine works and writes the end. What is written before that
+// is written by tick, which a timer runs, so that an answer that comes at once
+// costs no goroutine.
 type exchange struct {
-	rq       *request
-	progress *progress // nil when the client gave no token
-	open     bool      // the stream's headers were sent
+	rq        *request
+	progress  *progress // nil when the client gave no token
+	keepAlive time.Duration
+	cancel    context.CancelFunc // of the work
+
+	turn  chan struct{} // capacity 1; who put in writes and owns what follows
+	timer *time.Timer
+	open  bool // the stream's headers were sent
+	ended bool // the rest is the handler's
+	gone  bool // the client is gone or takes nothing: the same to us
 }
 
 // run does work and writes what it returns: a JSON-RPC response, or nil when
@@ -27,35 +38,56 @@ type exchange struct {
 func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
 	ctx, cancel := context.WithCancel(x.rq.r.Context())
 	defer cancel()
-	done := make(chan []byte, 1)
-	go func() { done <- s.guarded(ctx, x.rq, work) }()
-
 	// A client that cannot read a stream just waits; one that reads nothing
 	// else gets its headers now.
 	wait := s.opts.Limits.Quick
 	if !x.rq.accept.json {
 		wait = 0
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for {
-		var err error
-		select {
-		case message := <-done:
-			x.finish(message)
-			return
-		case <-x.progress.signal():
-			err = x.sendProgress()
-		case <-timer.C:
-			err = x.signOfLife()
-		}
-		if err != nil {
-			cancel() // the client is gone or takes nothing: the same to us
-			<-done
-			return
-		}
-		timer.Reset(s.opts.Limits.KeepAlive)
+	x.keepAlive, x.cancel = s.opts.Limits.KeepAlive, cancel
+	x.start(wait)
+	message := s.guarded(ctx, x.rq, work)
+	if x.end() {
+		x.finish(message)
 	}
+}
+
+func (x *exchange) start(wait time.Duration) {
+	x.turn = make(chan struct{}, 1)
+	x.turn <- struct{}{}
+	defer func() { <-x.turn }()
+	x.timer = time.AfterFunc(wait, x.tick)
+	x.progress.onReport(func() { x.timer.Reset(0) })
+}
+
+// tick writes what is due before the answer.
+func (x *exchange) tick() {
+	x.turn <- struct{}{}
+	defer func() { <-x.turn }()
+	if x.ended || x.gone {
+		return
+	}
+	// The timer first: a report after this line sets it to now again.
+	x.timer.Reset(x.keepAlive)
+	var err error
+	if x.progress.waiting() {
+		err = x.sendProgress()
+	} else {
+		err = x.signOfLife()
+	}
+	if err != nil {
+		x.gone = true
+		x.cancel()
+	}
+}
+
+// end takes the response over from tick; false when nobody reads it any more.
+func (x *exchange) end() bool {
+	x.turn <- struct{}{} // a write that is under way has its deadline
+	x.ended = true
+	x.timer.Stop()
+	<-x.turn
+	return !x.gone
 }
 
 // guarded keeps a panic in work from ending the process; the client gets an

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -82,8 +83,8 @@ func (s *Server) handshake(rq *request) (ses *session, problem string, err error
 		return nil, "", err
 	}
 	ses.principal, ses.profile, ses.version, ses.started = rq.principal.Digest(), rq.profile, negotiate(version), s.opts.Now()
-	if caps, ok := params.Get("capabilities"); ok && caps[0] == '{' {
-		ses.caps = caps
+	if caps, ok := params.Get("capabilities"); ok && caps[0] == '{' && len(caps) <= maxCapabilities {
+		ses.caps = bytes.Clone(caps) // the session outlives the request's body
 	}
 	if raw, ok := params.Get("clientInfo"); ok {
 		if client, err := jsonrpc.ParseObject(raw); err == nil {

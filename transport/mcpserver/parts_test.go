@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/policy"
+	"berth/transport/jsonrpc"
 )
 
 func TestUpstreamParamsChangeOnlyWhatIsOurs(t *testing.T) {
@@ -48,30 +50,6 @@ func TestPatienceGoesByTheBeginningOfTheName(t *testing.T) {
 	}
 	if got := patience([]ClientPatience{{Client: "a", After: 0}}, "b"); got != 45*time.Second {
 		t.Errorf("a table without an entry for all gives %v", got)
-	}
-}
-
-func TestHostAndOrigin(t *testing.T) {
-	s := &Server{opts: Options{AllowedHosts: []string{"berth.example"}, AllowedOrigins: []string{"https://ui.example"}}}
-	for _, tt := range []struct {
-		host, origin string
-		want         bool
-	}{
-		{"127.0.0.1:7420", "", true}, {"localhost", "", true}, {"LOCALHOST.:1", "", true}, {"[::1]:7420", "", true}, {"127.9.9.9", "", true},
-		{"Berth.Example:443", "", true}, {"evil.example", "", false}, {"", "", false}, {"192.168.0.1:7420", "", false},
-		{"localhost.evil.example", "", false}, {"127.0.0.1.evil.example", "", false},
-		{"localhost:7420", "http://localhost:7420", true}, {"localhost:7420", "http://localhost:3000", true},
-		{"localhost", "http://127.0.0.1", false}, {"localhost", "https://evil.example", false}, {"localhost", "null", false},
-		{"localhost", "file://localhost", false}, {"localhost", "https://ui.example", true}, {"evil.example", "https://ui.example", false},
-	} {
-		r := httptest.NewRequest(http.MethodPost, "http://x/mcp", nil)
-		r.Host = tt.host
-		if tt.origin != "" {
-			r.Header.Set("Origin", tt.origin)
-		}
-		if got := s.checkHost(r) && s.checkOrigin(r); got != tt.want {
-			t.Errorf("host %q origin %q: %v", tt.host, tt.origin, got)
-		}
 	}
 }
 
@@ -231,5 +209,22 @@ func BenchmarkFront(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+func TestSessionKeepsNothingOfTheBodyThatOpenedIt(t *testing.T) {
+	s := &Server{opts: Options{Random: rand.Reader, Now: time.Now}}
+	params := []byte(`{"protocolVersion":"2025-06-18","capabilities":{"x":1},"clientInfo":{"name":"n"}}`)
+	ses, problem, err := s.handshake(&request{msg: jsonrpc.Message{Params: params}})
+	if problem != "" || err != nil {
+		t.Fatal(problem, err)
+	}
+	clear(params)
+	if string(ses.caps) != `{"x":1}` || ses.client != "n" || ses.version != "2025-06-18" {
+		t.Errorf("%s %q %q", ses.caps, ses.client, ses.version)
+	}
+	large := []byte(`{"protocolVersion":"2025-06-18","capabilities":{"x":"` + strings.Repeat("y", maxCapabilities) + `"}}`)
+	if ses, _, _ = s.handshake(&request{msg: jsonrpc.Message{Params: large}}); ses.caps != nil {
+		t.Error("large capabilities are kept")
 	}
 }

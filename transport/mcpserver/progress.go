@@ -23,13 +23,13 @@ type progress struct {
 	now   func() time.Time
 
 	// ours is the last progress value that we sent in the backend's silence.
-	// Owned by the handler goroutine.
+	// Owned by who writes the response, as is backend.
 	ours    float64
-	backend bool // the backend spoke; handler goroutine
+	backend bool // the backend spoke
 
 	mu     sync.Mutex
 	latest json.RawMessage // params without a token
-	ready  chan struct{}   // capacity 1
+	wake   func()          // must not block; nil: nobody is to be woken
 }
 
 // newProgress gives nil when the token is none that a notification could carry.
@@ -40,26 +40,30 @@ func newProgress(token json.RawMessage, now func() time.Time) *progress {
 	if c := token[0]; c != '"' && c != '-' && (c < '0' || c > '9') {
 		return nil
 	}
-	return &progress{token: token, began: now(), now: now, ready: make(chan struct{}, 1)}
+	return &progress{token: token, began: now(), now: now}
+}
+
+// onReport has wake called when there is something to take, once until it is
+// taken.
+func (p *progress) onReport(wake func()) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wake = wake
 }
 
 // report takes one notification of the backend. It never blocks.
 func (p *progress) report(n broker.Progress) {
 	p.mu.Lock()
+	first := p.latest == nil
 	p.latest = n.Params
+	wake := p.wake
 	p.mu.Unlock()
-	select {
-	case p.ready <- struct{}{}:
-	default:
+	if first && wake != nil {
+		wake()
 	}
-}
-
-// signal is ready when there is something to take; nil never is.
-func (p *progress) signal() <-chan struct{} {
-	if p == nil {
-		return nil
-	}
-	return p.ready
 }
 
 func (p *progress) waiting() bool {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"berth/broker"
 
 	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 var errConnectionRefused = syscall.ECONNREFUSED
@@ -24,18 +26,17 @@ var errConnectionRefused = syscall.ECONNREFUSED
 // errHandled ends a request whose failure the exchange holds.
 var errHandled = errors.New("the exchange holds the failure")
 
-type exchangeKey struct{}
-
-// exchange is one request on its way through mcp-go's transport: what the tap
-// below it saw is kept here, as it came.
+// exchange is one message on its way to the backend, and what came of it.
 type exchange struct {
 	id       int64 // zero for what has no answer
 	plain    bool  // of the handshake
+	starts   bool  // it asks for the session
 	progress func(broker.Progress)
+	ctx      context.Context // of the HTTP request
 	stop     context.CancelFunc
 	hand     handover
 
-	// Written by the request's goroutine, read by it after SendRequest.
+	// Written and read by the goroutine that posts.
 	answer  *message
 	failure *broker.Failure
 	auth    bool
@@ -81,62 +82,98 @@ func (x *exchange) cancelled() bool {
 	return x.grace != nil
 }
 
-// tap stands between mcp-go's transport and the network. It watches the
-// handover, bounds and reads what comes back, keeps the answer's bytes, routes
-// progress and answers requests of the backend. What it hands up is the shell
-// of the answer alone: mcp-go needs no more for its session, and what it would
-// decode (numbers, error data) would not come back as it was.
-type tap struct{ c *httpConn }
-
-// RoundTrip implements http.RoundTripper. It runs in the goroutine of the
-// request and returns when the answer is there.
-func (t tap) RoundTrip(req *http.Request) (*http.Response, error) {
-	x, ok := req.Context().Value(exchangeKey{}).(*exchange)
-	if !ok {
-		return t.c.sessionEnd(req)
+// address sets what every request of this life carries.
+func (c *httpConn) address(configured map[string]string) {
+	header := http.Header{}
+	header.Set("Content-Type", "application/json")
+	header.Set("Accept", "application/json, text/event-stream")
+	for name, value := range configured {
+		if strings.EqualFold(name, "host") {
+			c.host = value
+			continue
+		}
+		header.Set(name, value)
 	}
-	c := t.c
-	ctx, cancel := context.WithCancel(c.ctx)
-	unlink := context.AfterFunc(req.Context(), cancel)
-	defer unlink()
-	resp, err := c.send(ctx, x, req)
-	if err != nil {
-		cancel()
-		return nil, err
+	if user := c.target.User; user != nil && header.Get("Authorization") == "" {
+		password, _ := user.Password()
+		req := http.Request{Header: header}
+		req.SetBasicAuth(user.Username(), password)
 	}
-	x.status = resp.StatusCode
-	keep, err := c.digest(ctx, x, resp)
-	if keep {
-		c.drain(resp.Body, cancel)
-	} else {
-		cancel()
-		_ = resp.Body.Close() // read to where it was of use
-	}
-	if err != nil {
-		return nil, err
-	}
-	return shell(req, resp.Header.Get(transport.HeaderKeySessionID), x), nil
+	c.header.Store(&header)
 }
 
-// send hands the request to the network, again only when a connection that
+// addHeader has later requests carry one more. The configured ones go first:
+// a name that is set already stays.
+func (c *httpConn) addHeader(name, value string) {
+	header := *c.header.Load()
+	if _, taken := header[name]; taken || value == "" {
+		return
+	}
+	header = maps.Clone(header)
+	header.Set(name, value)
+	c.header.Store(&header)
+}
+
+func (c *httpConn) hasSession() bool {
+	return c.header.Load().Get(transport.HeaderKeySessionID) != ""
+}
+
+// newRequest makes a request to the backend. One with a body shares its header
+// with others. It has no GetBody, so that net/http cannot send it twice.
+func (c *httpConn) newRequest(ctx context.Context, method string, body []byte) *http.Request {
+	req := &http.Request{
+		Method: method, URL: c.target, Host: c.host,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: *c.header.Load(),
+	}
+	if body == nil {
+		// Servers exist that refuse a content type without content.
+		req.Header = maps.Clone(req.Header)
+		req.Header.Del("Content-Type")
+	} else {
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	return req.WithContext(ctx)
+}
+
+// postUnder posts a message that has no worth after the end of ctx.
+func (c *httpConn) postUnder(ctx context.Context, x *exchange, body []byte) error {
+	x.ctx, x.stop = context.WithCancel(c.ctx)
+	defer context.AfterFunc(ctx, x.stop)()
+	return c.post(x, body)
+}
+
+// post sends one message and reads the response up to the answer, which x
+// holds when the error is nil; for a notification there is none. It ends
+// x.ctx, or leaves that to the reading of what follows the answer.
+func (c *httpConn) post(x *exchange, body []byte) error {
+	resp, err := c.send(x, body)
+	if err != nil {
+		x.stop()
+		return err
+	}
+	x.status = resp.StatusCode
+	keep, err := c.digest(x.ctx, x, resp)
+	if keep {
+		c.drain(resp.Body, x.stop)
+	} else {
+		x.stop()
+		_ = resp.Body.Close() // read to where it was of use
+	}
+	return err
+}
+
+// send hands the message to the network, again only when a connection that
 // had been used before turned out dead and nothing was written on it.
-func (c *httpConn) send(ctx context.Context, x *exchange, req *http.Request) (*http.Response, error) {
+func (c *httpConn) send(x *exchange, body []byte) (*http.Response, error) {
 	const tries = 4
+	traced := x.hand.trace(x.ctx)
 	for try := 1; ; try++ {
-		out := req.WithContext(x.hand.trace(ctx))
-		if req.GetBody != nil && try > 1 {
-			body, err := req.GetBody()
-			if err != nil {
-				return nil, fmt.Errorf("the body again: %w", err)
-			}
-			out.Body = body
-		}
-		out.GetBody = nil // so that net/http itself cannot send it twice
-		resp, err := c.base.RoundTrip(out)
+		resp, err := c.base.RoundTrip(c.newRequest(traced, http.MethodPost, body))
 		if err == nil {
 			return resp, nil
 		}
-		if ctx.Err() != nil || try == tries || !x.hand.again() {
+		if x.ctx.Err() != nil || try == tries || !x.hand.again() {
 			return nil, err
 		}
 		if try > 1 {
@@ -154,6 +191,9 @@ func (c *httpConn) digest(ctx context.Context, x *exchange, resp *http.Response)
 	}
 	if x.id == 0 {
 		return true, nil // a notification: whatever it says is no answer
+	}
+	if x.starts {
+		c.addHeader(transport.HeaderKeySessionID, resp.Header.Get(transport.HeaderKeySessionID))
 	}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch mediaType {
@@ -220,7 +260,7 @@ func (c *httpConn) refused(x *exchange, resp *http.Response) error {
 		// As for 401; but it may be about this one verb, so the life goes on.
 		f.Dispatched, x.auth = false, true
 		f.Cause = "the backend forbids this with our credentials (HTTP 403)"
-	case status == http.StatusNotFound && c.client.GetSessionId() != "":
+	case status == http.StatusNotFound && c.hasSession():
 		f.Dispatched, f.Gone = false, true
 		f.Cause = "the backend has lost our session (HTTP 404)"
 		c.lost.Store(true)
@@ -247,7 +287,7 @@ func (c *httpConn) errorStatus(x *exchange, resp *http.Response, f *broker.Failu
 			f.Cause = c.opts.Redact(f.Cause + ": " + brief(e.Message))
 		}
 	}
-	if resp.StatusCode == http.StatusBadRequest && !x.plain && x.id != 0 && c.client.GetSessionId() != "" {
+	if resp.StatusCode == http.StatusBadRequest && !x.plain && x.id != 0 && c.hasSession() {
 		c.probe()
 	}
 	x.failure = f
@@ -263,7 +303,8 @@ func (c *httpConn) probe() {
 	asked := c.help(func(ctx context.Context) {
 		defer c.probing.Store(false)
 		x := &exchange{id: c.lastID.Add(1), plain: true}
-		_, _ = c.client.SendRequest(context.WithValue(ctx, exchangeKey{}, x), pingRequest(x.id))
+		// What counts is the status.
+		_ = c.postUnder(ctx, x, appendRequest(nil, x.id, string(mcp.MethodPing), nil))
 		if x.status == http.StatusBadRequest && x.answer == nil {
 			c.lost.Store(true)
 			c.life.end("the backend has lost our session (HTTP 400 to a ping)")
@@ -276,11 +317,19 @@ func (c *httpConn) probe() {
 
 // readBody reads at most max bytes; over says that there are more.
 func readBody(resp *http.Response, max int) (body []byte, over bool, err error) {
-	var b bytes.Buffer
-	if n := resp.ContentLength; n > int64(max) {
+	const claim = 1 << 20 // so much is set aside because of the length alone
+	length := resp.ContentLength
+	switch {
+	case length > int64(max):
 		return nil, true, nil
-	} else if n > 0 {
-		b.Grow(int(min(n, 1<<20)) + bytes.MinRead)
+	case length >= 0 && length <= claim:
+		body = make([]byte, length)
+		_, err = io.ReadFull(resp.Body, body)
+		return body, false, err
+	}
+	var b bytes.Buffer
+	if length > 0 {
+		b.Grow(claim)
 	}
 	n, err := b.ReadFrom(io.LimitReader(resp.Body, int64(max)+1))
 	return b.Bytes(), n > int64(max), err
@@ -303,59 +352,20 @@ func (c *httpConn) drain(body io.ReadCloser, cancel context.CancelFunc) {
 	}
 }
 
-// shell is the response that mcp-go gets: the session, and that there was an
-// answer.
-func shell(req *http.Request, session string, x *exchange) *http.Response {
-	resp := &http.Response{
-		StatusCode: http.StatusAccepted, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: make(http.Header, 2), Body: http.NoBody, Request: req,
+// endSession tells the backend, within the time of our Close, that its session
+// is not needed any more. The session's fate there is not ours to report: it
+// expires.
+func (c *httpConn) endSession() {
+	if c.lost.Load() || !c.hasSession() {
+		return
 	}
-	if x.id == 0 {
-		return resp
-	}
-	body := `{"jsonrpc":"2.0","id":1,"result":{}}`
-	if x.answer.err != nil {
-		body = `{"jsonrpc":"2.0","id":1,"error":{"code":0,"message":""}}`
-	}
-	resp.StatusCode = http.StatusOK
-	resp.Header["Content-Type"] = []string{"application/json"}
-	if session != "" {
-		resp.Header.Set(transport.HeaderKeySessionID, session)
-	}
-	resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
-	return resp
-}
-
-// sessionEnd sends the DELETE of mcp-go's Close, with our headers and within
-// the time of our Close.
-func (c *httpConn) sessionEnd(req *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	closing := c.closing
 	c.mu.Unlock()
-	if req.Method != http.MethodDelete || closing == nil || c.lost.Load() {
-		return nil, errHandled
-	}
-	ctx, cancel := context.WithCancel(req.Context())
+	ctx, cancel := context.WithTimeout(closing, closeGrace)
 	defer cancel()
-	defer context.AfterFunc(closing, cancel)()
-	out := req.Clone(ctx)
-	c.dress(out)
-	resp, err := c.base.RoundTrip(out)
-	if err != nil {
-		return nil, err
-	}
-	_ = resp.Body.Close()
-	resp.Body = http.NoBody
-	return resp, nil
-}
-
-// dress sets the configured headers on a request of our own.
-func (c *httpConn) dress(req *http.Request) {
-	for name, value := range c.headers {
-		req.Header.Set(name, value)
-	}
-	if c.host != "" {
-		req.Host = c.host
+	if resp, err := c.base.RoundTrip(c.newRequest(ctx, http.MethodDelete, nil)); err == nil {
+		_ = resp.Body.Close()
 	}
 }
 

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options is what the command line says.
+type options struct {
+	quick   bool
+	rounds  int
+	turn    time.Duration
+	only    string
+	berth   string
+	against string
+	profile string
+	write   string
+	role    string
+	backend string
+}
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "berth-bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	var o options
+	flags := flag.NewFlagSet("berth-bench", flag.ContinueOnError)
+	flags.BoolVar(&o.quick, "quick", false, "a rough look in about half a minute")
+	flags.IntVar(&o.rounds, "rounds", 0, "turns of each path (default 9, 3 with -quick)")
+	flags.DurationVar(&o.turn, "turn", 0, "length of one turn (default 700ms, 250ms with -quick)")
+	flags.StringVar(&o.only, "only", strings.Join(parts, ","), "what to measure")
+	flags.StringVar(&o.berth, "berth", "", "a berth binary to measure (default: built from this tree)")
+	flags.StringVar(&o.against, "against", "", "another berth binary, measured in the same turns")
+	flags.StringVar(&o.profile, "profile", "", "directory for CPU and allocation profiles of Berth")
+	flags.StringVar(&o.write, "write", "", "file whose marked block is replaced by the result")
+	flags.StringVar(&o.role, "role", "", "for the processes that the bench starts itself")
+	flags.StringVar(&o.backend, "backend", "", "address of the backend, for -role proxy")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	switch o.role {
+	case "":
+		return bench(o, out)
+	case "echo-http":
+		return serveEcho(os.Stdin, out)
+	case "echo-stdio":
+		return echoLines(os.Stdin, out)
+	case "proxy":
+		return serveProxy(o.backend, os.Stdin, out)
+	}
+	return fmt.Errorf("unknown role %q", o.role)
+}
+
+// parts is what can be measured, in the order in which it is.
+var parts = []string{"http", "stdio", "accepts", "jobs", "idle"}
+
+func (o *options) complete() error {
+	for _, p := range strings.Split(o.only, ",") {
+		if !slices.Contains(parts, p) {
+			return fmt.Errorf("-only: %q is none of %s", p, strings.Join(parts, ", "))
+		}
+	}
+	rounds, turn := 9, 700*time.Millisecond
+	if o.quick {
+		rounds, turn = 3, 250*time.Millisecond
+	}
+	if o.rounds <= 0 {
+		o.rounds = rounds
+	}
+	if o.turn <= 0 {
+		o.turn = turn
+	}
+	return nil
+}
+
+func (o *options) wants(part string) bool { return slices.Contains(strings.Split(o.only, ","), part) }
+
+// bench measures all that was asked for and prints it.
+func bench(o options, out io.Writer) (err error) {
+	if err := o.complete(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The load must not stop for its own garbage while it takes times.
+	debug.SetGCPercent(400)
+	l, err := openLab(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+
+	began := time.Now()
+	r := &report{machine: readMachine(), rounds: o.rounds, turn: o.turn}
+	steps := []struct {
+		part string
+		run  func(context.Context, *lab, *report) error
+	}{{"http", measureHTTP}, {"stdio", measureStdio}, {"accepts", measureAccepts}, {"jobs", measureJobs}, {"idle", measureIdle}}
+	for _, s := range steps {
+		if !o.wants(s.part) {
+			continue
+		}
+		l.say("measuring: %s", s.part)
+		if err := s.run(ctx, l, r); err != nil {
+			return fmt.Errorf("%s: %w", s.part, err)
+		}
+	}
+	r.took = time.Since(began)
+	text := r.markdown()
+	if _, err := io.WriteString(out, text); err != nil {
+		return err
+	}
+	if o.write != "" {
+		return replaceBlock(o.write, text)
+	}
+	return nil
+}
