@@ -51,8 +51,8 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	  done; \
 	done
 
-demo: build ## the transcript of README: queue, job, kill -9, restart
-	$(GO) run ./demo -berth bin/berth
+demo: ## one readable proof: a flood, a job, kill -9, restart (needs only Go)
+	$(GO) run ./cmd/berth-demo
 
 crash: ## the crash suite, CRASH_ROUNDS (100) rounds
 	BERTH_CRASH_ROUNDS=$(CRASH_ROUNDS) $(GO) test -count=1 -timeout 60m -run Crash ./cmd/berth/...
@@ -60,8 +60,19 @@ crash: ## the crash suite, CRASH_ROUNDS (100) rounds
 bench: ## measure Berth against a bare proxy, its backends and the disk (BENCH_FLAGS=-quick: a rough look)
 	$(GO) run ./cmd/berth-bench $(BENCH_FLAGS)
 
-test-real: build ## against server-everything and a real Claude Code CLI (needs node)
-	BERTH_REAL=1 $(GO) test -count=1 -timeout 20m -v -run Real ./cmd/berth/...
+# What is not ours comes from npm, in the versions of test/real/package.json,
+# into .real, which git ignores (and Go, for its dot). No script of a package
+# runs but the one that puts the Claude Code binary in its place.
+test-real: ## against server-everything, a real Claude Code and a real Codex (needs node)
+	@command -v node >/dev/null && command -v npm >/dev/null || { echo "make test-real needs Node.js 20 or newer with npm on the PATH; nothing was tested." >&2; exit 1; }
+	@$(MAKE) --no-print-directory build .real/installed
+	BERTH_REAL=1 $(GO) test -count=1 -timeout 10m -v ./test/real
+
+.real/installed: test/real/package.json test/real/package-lock.json
+	rm -rf .real && mkdir .real && cp $^ .real
+	cd .real && npm ci --ignore-scripts --no-audit --no-fund
+	cd .real && node node_modules/@anthropic-ai/claude-code/install.cjs
+	touch $@
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin .real

@@ -54,7 +54,6 @@ const (
 var (
 	errCallTimeout = errors.New("the call ran past its limit")
 	errIdleTimeout = errors.New("the call gave no sign of life within its limit")
-	errWithdrawn   = errors.New("the caller cancelled the call")
 	errStopped     = errors.New("the broker stopped")
 )
 
@@ -110,7 +109,18 @@ type outcome struct {
 
 // withdraw takes a call back: a queued one leaves the queue, a running one is
 // cancelled. Its owner hears nothing more and must not expect to.
-type withdraw struct{ callID string }
+type withdraw struct{ callID, reason string }
+
+// withdrawn is the cause with which a withdrawn run ends; its text is what the
+// backend is told.
+type withdrawn string
+
+func (w withdrawn) Error() string {
+	if w == "" {
+		return "the caller cancelled the call"
+	}
+	return string(w)
+}
 
 // disconnected says that the caller's connection dropped. A queued call and a
 // running read are withdrawn and answered as cancelled; for any other running
@@ -271,7 +281,7 @@ func (b *backend) Receive(ctx actor.Context) {
 	case *offer:
 		b.offer(m)
 	case *withdraw:
-		b.withdraw(m.callID)
+		b.withdraw(m.callID, m.reason)
 	case *disconnected:
 		b.disconnected(m.callID)
 	case *reown:

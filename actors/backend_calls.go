@@ -221,7 +221,7 @@ func (b *backend) finish(r *run, out outcome) {
 // withdraw takes a call back: a waiting one leaves at once, a running one is
 // cancelled and keeps its seat until its backend has answered or the grace is
 // over.
-func (b *backend) withdraw(callID string) {
+func (b *backend) withdraw(callID, reason string) {
 	if o, ok := b.waiting[callID]; ok {
 		b.dequeue(o)
 		o.settle(outcome{refusal: cancelledRefusal()})
@@ -229,7 +229,7 @@ func (b *backend) withdraw(callID string) {
 		return
 	}
 	if r, ok := b.runs[callID]; ok {
-		r.cancel(errWithdrawn)
+		r.cancel(withdrawn(reason))
 		b.unpark(r, outcome{refusal: cancelledRefusal()})
 		return
 	}
@@ -268,7 +268,7 @@ func (b *backend) disconnected(callID string) {
 		b.sys.send(r.offer.owner, &stillRunning{callID: callID})
 		return
 	}
-	b.withdraw(callID)
+	b.withdraw(callID, "the caller's connection dropped")
 }
 
 // reown moves a call to another owner. The limits of a call end there: a job

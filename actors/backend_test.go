@@ -409,7 +409,7 @@ func TestCatalogWaitsForAFirstListAndNotForAFailedStart(t *testing.T) {
 		}
 		w.up.open = nil
 		elapse(time.Minute)
-		w.do()
+		w.AwaitCatalog(context.Background(), "") // wakes it, all the same
 		synctest.Wait()
 		p, _ = w.AwaitCatalog(context.Background(), "").Profile("")
 		if _, ok := p.Resolve("b__echo"); !ok || len(p.Pending()) != 0 {

@@ -278,15 +278,16 @@ func TestOutcomesBecomeStatuses(t *testing.T) {
 
 func TestHoldIsLookedAtAgainBeforeTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const held broker.Code = "held" // whoever holds brings the code
 		var sent atomic.Int64
 		w := start(t, &upstream{call: func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
 			sent.Add(1)
 			return broker.Answer{Result: text("x")}, nil
 		}}, func(o *Options) {
-			o.Hold = func(string) *broker.Refusal { return broker.Refuse(broker.CodeHoldActive, "On hold.", nil) }
+			o.Hold = func(string) *broker.Refusal { return broker.Refuse(held, "On hold.", nil) }
 		})
 		j := w.job(w.do(long).Job.ID)
-		if j.Status != broker.JobFailed || j.Reason != broker.CodeHoldActive || sent.Load() != 0 || len(j.Refusal) == 0 {
+		if j.Status != broker.JobFailed || j.Reason != held || sent.Load() != 0 || len(j.Refusal) == 0 {
 			t.Fatalf("%+v, %d sent", j, sent.Load())
 		}
 	})

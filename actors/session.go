@@ -41,7 +41,7 @@ func (m *submit) Reject(err error) {
 func (m *submit) settle(r Reply) { m.once.Do(func() { m.reply <- r }) }
 
 // cancelCall is the harness's notifications/cancelled.
-type cancelCall struct{ requestID string }
+type cancelCall struct{ requestID, reason string }
 
 // dropCall says that the connection of a call is gone.
 type dropCall struct{ callID string }
@@ -126,7 +126,7 @@ func (s *session) Receive(ctx actor.Context) {
 	case *outcome:
 		s.outcome(m)
 	case *cancelCall:
-		s.cancel(m.requestID)
+		s.cancel(m.requestID, m.reason)
 	case *dropCall:
 		s.drop(m.callID)
 	case *stillRunning:
@@ -212,7 +212,7 @@ func (s *session) end(c *inflight, r Reply) {
 
 // cancel is the harness's wish; it reaches the backend at once. A call whose
 // job is on its way to the journal is the job's to cancel.
-func (s *session) cancel(requestID string) {
+func (s *session) cancel(requestID, reason string) {
 	c := s.findRequest(requestID)
 	if c == nil || requestID == "" {
 		return
@@ -222,7 +222,7 @@ func (s *session) cancel(requestID string) {
 		s.sys.send(s.sys.supervisor, &cancelClaim{callID: callID})
 		return
 	}
-	s.sys.send(c.backend, &withdraw{callID: callID})
+	s.sys.send(c.backend, &withdraw{callID: callID, reason: reason})
 	s.end(c, Reply{Cancelled: true})
 }
 

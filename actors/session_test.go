@@ -85,10 +85,10 @@ func TestBytesInFlightAreBoundedAndGivenBack(t *testing.T) {
 
 func TestCancelReachesTheBackendAndTheCallerIsNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cancelled := make(chan struct{})
+		cancelled := make(chan error, 1)
 		w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
 			<-ctx.Done()
-			close(cancelled)
+			cancelled <- context.Cause(ctx)
 			return broker.Answer{Result: text("late")}, nil
 		}})
 		c := w.async(context.Background(), func(r *Request) { r.RequestID = "7" })
@@ -101,11 +101,13 @@ func TestCancelReachesTheBackendAndTheCallerIsNotAnswered(t *testing.T) {
 			t.Fatalf("somebody else's cancel ended the call: %+v", r)
 		default:
 		}
-		w.Cancel("s", "7", "")
+		w.Cancel("s", "7", "no longer needed")
 		if r := <-c; !r.Cancelled || r.Answer != nil || r.Refusal != nil {
 			t.Fatalf("%+v", r)
 		}
-		<-cancelled
+		if err := <-cancelled; err != withdrawn("no longer needed") {
+			t.Fatal(err)
+		}
 	})
 }
 
@@ -163,7 +165,7 @@ func TestDroppedConnection(t *testing.T) {
 			synctest.Wait()
 			drop()
 			<-c
-			if err := <-ended; err != errWithdrawn {
+			if err := <-ended; err != withdrawn("the caller's connection dropped") {
 				t.Fatal(err)
 			}
 			if p, _ := w.Jobs(broker.JobFilter{}); p.Total != 0 {

@@ -258,7 +258,7 @@ func (s *supervisor) rebuild() {
 	}
 	snapshot, quarantined := catalog.Build(s.generation, sources)
 	for _, q := range quarantined {
-		s.log.Warn("a verb is not served as it was listed", slog.String("backend", q.Backend), slog.String("verb", q.Verb), slog.String("reason", q.Reason))
+		s.log.Warn("a verb is not served as it was listed", slog.String("backend", q.Backend), slog.String("verb", q.Verb), slog.String("code", q.Code), slog.String("reason", q.Reason))
 	}
 	s.sys.snapshot.Store(snapshot)
 	s.publish()

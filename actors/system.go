@@ -198,10 +198,11 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 }
 
 // Cancel takes back a session's request by its JSON-RPC id (raw JSON). An id
-// that is not in flight is passed over, as the protocol says.
-func (s *System) Cancel(key, requestID, _ string) {
+// that is not in flight is passed over, as the protocol says. The reason is for
+// the backend.
+func (s *System) Cancel(key, requestID, reason string) {
 	if v, ok := s.sessions.Load(key); ok {
-		s.send(v.(*sessionRef).pid, &cancelCall{requestID: requestID})
+		s.send(v.(*sessionRef).pid, &cancelCall{requestID: requestID, reason: reason})
 	}
 }
 

@@ -28,17 +28,17 @@ func (s *System) AwaitCatalog(ctx context.Context, profile string) *catalog.Snap
 		if !ok {
 			return snapshot
 		}
-		pending := slices.DeleteFunc(p.Pending(), func(name string) bool { return lists.failed[name] })
-		if len(pending) == 0 {
-			return snapshot
-		}
-		if !woken {
-			for _, name := range pending {
+		if !woken { // one that failed is woken too, and not waited for
+			for _, name := range p.Pending() {
 				if pid, ok := s.sharedBackend(name); ok {
 					s.send(pid, &ensureUp{})
 				}
 			}
 			woken = true
+		}
+		pending := slices.DeleteFunc(p.Pending(), func(name string) bool { return lists.failed[name] })
+		if len(pending) == 0 {
+			return snapshot
 		}
 		select {
 		case <-lists.changed:

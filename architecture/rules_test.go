@@ -121,7 +121,8 @@ var rules = []rule{
 }
 
 // fixtures are programs that tests and the demo talk to, and what measures.
-var fixtures = []string{"berth/fixture/...", "berth/fixtures/...", "berth/internal/fixture/...", "berth/internal/fixtures/...", "berth/test/...", "berth/demo/...", "berth/bench/..."}
+var fixtures = []string{"berth/fixture/...", "berth/fixtures/...", "berth/internal/fixture/...", "berth/internal/fixtures/...", "berth/test/...", "berth/demo/...", "berth/bench/...",
+	"berth/cmd/berth-fixture", "berth/cmd/berth-demo"}
 
 // pure are the packages that may not start a goroutine or read a clock.
 var pure = rule{in: []string{"berth/broker/..."}, but: []string{"berth/broker/config/gendoc"}}

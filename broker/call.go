@@ -103,7 +103,7 @@ func (f *Failure) Refuse(call *Call) *Refusal {
 	if f.Stderr != "" {
 		detail["stderr"] = f.Stderr
 	}
-	if f.Dispatched && !call.Effects.ReadOnly() {
+	if f.Dispatched && call.Effects != Read {
 		return Refuse(CodeOutcomeUnknown, "The call was sent to "+call.Backend+" and no answer came back; it may have taken effect. Check before repeating it.", detail)
 	}
 	return Refuse(CodeBackendUnavailable, "The backend "+call.Backend+" is not available; nothing was changed by this call.", detail)

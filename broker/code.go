@@ -7,7 +7,8 @@ import "slices"
 type Code string
 
 // The catalogue of codes. Each is documented in docs/refusals.md, produced by
-// the code and shown by a test; TestEveryCode holds the three together.
+// code that is no test and shown by a test; the tests named TestEveryCode in
+// package architecture hold that together.
 const (
 	CodeOverloaded          Code = "overloaded"
 	CodeQueueTimeout        Code = "queue_timeout"
@@ -26,6 +27,7 @@ const (
 	CodeDuplicateRequestID  Code = "duplicate_request_id"
 	CodeAnswerTooLarge      Code = "answer_too_large"
 	CodeRequestTooLarge     Code = "request_too_large"
+	CodeRequestIncomplete   Code = "request_incomplete"
 	CodeCancelled           Code = "cancelled"
 	CodeShuttingDown        Code = "shutting_down"
 	CodeInternal            Code = "internal"
@@ -36,7 +38,6 @@ const (
 	CodeIdempotencyConflict Code = "idempotency_conflict"
 	CodeIdempotencyKey      Code = "invalid_idempotency_key"
 	CodeMissingReason       Code = "missing_reason"
-	CodeHoldActive          Code = "dispatch_hold_active"
 	CodeUnauthorized        Code = "unauthorized"
 	CodeOriginForbidden     Code = "origin_forbidden"
 	CodeBrokerNotRunning    Code = "broker_not_running"
@@ -70,6 +71,7 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeDuplicateRequestID:  {false},
 	CodeAnswerTooLarge:      {false},
 	CodeRequestTooLarge:     {false},
+	CodeRequestIncomplete:   {true},
 	CodeCancelled:           {false},
 	CodeShuttingDown:        {true},
 	CodeInternal:            {false},
@@ -80,7 +82,6 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeIdempotencyConflict: {false},
 	CodeIdempotencyKey:      {false},
 	CodeMissingReason:       {false},
-	CodeHoldActive:          {true},
 	CodeUnauthorized:        {false},
 	CodeOriginForbidden:     {false},
 	CodeBrokerNotRunning:    {true},

@@ -1,8 +1,11 @@
 package broker
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -61,29 +64,45 @@ func (r *Refusal) JSON() json.RawMessage {
 }
 
 // NativeJSON is the form that the broker's own verbs are refused in
-// (contracts/native.md section 1.8): Error, Code, then the detail's fields,
-// Retryable and RetryAfterSeconds as they apply.
+// (contracts/native.md section 1.8): Error, Code, then the detail's fields by
+// name, Retryable and RetryAfterSeconds as they apply. A detail cannot stand in
+// for one of these four.
 func (r *Refusal) NativeJSON() json.RawMessage {
-	body := map[string]any{}
-	for k, v := range r.Detail {
-		body[k] = v
+	names := make([]string, 0, len(r.Detail))
+	for name := range r.Detail {
+		switch name {
+		case "Error", "Code", "Retryable", "RetryAfterSeconds":
+		default:
+			names = append(names, name)
+		}
 	}
-	body["Error"], body["Code"] = r.Message, r.Code
+	slices.Sort(names)
+	out := []byte(`{"Error":`)
+	out = append(out, marshal(r.Message)...)
+	out = append(append(out, `,"Code":`...), marshal(r.Code)...)
+	for _, name := range names {
+		out = append(append(out, ','), marshal(name)...)
+		out = append(append(out, ':'), marshal(r.Detail[name])...)
+	}
 	if r.Retryable {
-		body["Retryable"] = true
+		out = append(out, `,"Retryable":true`...)
 	}
 	if r.RetryAfter > 0 {
-		body["RetryAfterSeconds"] = max(1, int64(r.RetryAfter.Round(time.Second).Seconds()))
+		out = append(out, `,"RetryAfterSeconds":`...)
+		out = strconv.AppendInt(out, max(1, int64(r.RetryAfter.Round(time.Second)/time.Second)), 10)
 	}
-	return marshal(body)
+	return append(out, '}')
 }
 
 // marshal encodes values of this package, whose encoding cannot fail: a
-// failure is a programming error and is shown as one, not hidden.
+// failure is a programming error and is shown as one, not hidden. Raw JSON
+// keeps its bytes, white space between its tokens aside.
 func marshal(v any) json.RawMessage {
-	b, err := json.Marshal(v)
-	if err != nil {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
 		return json.RawMessage(`{"code":"internal","message":"a refusal could not be encoded","retryable":false}`)
 	}
-	return b
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

@@ -305,6 +305,14 @@ func TestTheMostSpecificGlobCounts(t *testing.T) {
 			t.Errorf("%s: %+v", tt.name, v)
 		}
 	}
+	whole := upstream("x", tool("a/b"), tool("run"))
+	whole.Rules = Rules{PromoteAfter: map[string]time.Duration{"": 3 * time.Second, "run": time.Second}}
+	for name, want := range map[string]time.Duration{"a/b": 3 * time.Second, "run": time.Second} {
+		v, ok := profile(t, build(t, whole), "x").Resolve(name)
+		if !ok || v.PromoteAfter == nil || *v.PromoteAfter != want {
+			t.Errorf("the backend's own value for %s: %+v", name, v)
+		}
+	}
 	if v, _ := profile(t, build(t, upstream("x", tool("a"))), "").Resolve("x__a"); v.PromoteAfter != nil || v.CallTimeout != nil || v.Seats != 1 {
 		t.Errorf("without rules: %+v", v)
 	}
@@ -448,5 +456,20 @@ func TestCheckArguments(t *testing.T) {
 	notes := s.Notes()
 	if len(notes) != 1 || notes[0].Verb != "odd" || notes[0].Extent != Noted || n.Unchecked() != "" {
 		t.Errorf("notes %+v", notes)
+	}
+}
+
+func TestANameMayBelongToTheBackendsItNames(t *testing.T) {
+	s := build(t, Source{Backend: "st"}, Source{Backend: "a.b"}, Source{Backend: "known", Listed: true})
+	for name, want := range map[string][]string{"st__x": {"st"}, "a.b__x": {"a.b"}, "a_b__x": {"a.b"}, "known__x": nil, "x": nil, "nobody__x": nil} {
+		if got := profile(t, s, "").MayHold(name); !slices.Equal(got, want) {
+			t.Errorf("%s may belong to %q, want %q", name, got, want)
+		}
+	}
+	if got := profile(t, s, "st").MayHold("x"); !slices.Equal(got, []string{"st"}) {
+		t.Errorf("in its own profile a name may belong to %q", got)
+	}
+	if got := profile(t, s, "known").MayHold("x"); len(got) != 0 {
+		t.Errorf("of a known backend a name may belong to %q", got)
 	}
 }

@@ -128,7 +128,8 @@ func badGlob(glob string) bool {
 }
 
 // pick finds the value of the most specific glob that selects verb: the verb's
-// own name, then the longest pattern, then the first in byte order.
+// own name, then the longest pattern, then the first in byte order, and last
+// the empty one, which stands for the whole backend.
 func pick[V any](table map[string]V, verb string) (value V, ok bool) {
 	if v, found := table[verb]; found {
 		return v, true
@@ -140,7 +141,8 @@ func pick[V any](table map[string]V, verb string) (value V, ok bool) {
 		}
 	}
 	if len(globs) == 0 {
-		return value, false
+		value, ok = table[""]
+		return value, ok
 	}
 	best := slices.MinFunc(globs, func(a, b string) int {
 		if len(a) != len(b) {

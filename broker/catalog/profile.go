@@ -49,6 +49,18 @@ func (p *Profile) Len() int { return len(p.items) }
 // Pending lists the backends of this profile of which nothing is known yet.
 func (p *Profile) Pending() []string { return slices.Clone(p.pending) }
 
+// MayHold lists the pending backends that a name may turn out to belong to,
+// so that a wait for the name is a wait for them and for no other. In the merged
+// profile the name says whose it is.
+func (p *Profile) MayHold(name string) []string {
+	if p.Exact() {
+		return p.Pending()
+	}
+	return slices.DeleteFunc(p.Pending(), func(backend string) bool {
+		return !strings.Contains(name, backend+"__") && !strings.Contains(name, fold(backend)+"__")
+	})
+}
+
 // Server is what the backend of an exact profile said of itself; it is not
 // known for the merged profile, nor before the backend has listed.
 func (p *Profile) Server() (broker.ServerInfo, bool) {

@@ -16,12 +16,13 @@ type EffectRule struct {
 
 // Rules is the configuration of one backend that the catalog needs. Globs are
 // path.Match patterns over upstream names; where several match, an exact name
-// counts before a pattern, a longer pattern before a shorter one.
+// counts before a pattern, a longer pattern before a shorter one. In the tables
+// the empty glob is the backend's own value, for verbs that no other selects.
 type Rules struct {
 	TrustAnnotations bool
 	Effects          []EffectRule
 	Long             []string                 // verbs that are accepted as a job at once
-	PromoteAfter     map[string]time.Duration // absent: the backend's own; negative: never
+	PromoteAfter     map[string]time.Duration // absent: as for the client; negative: never
 	CallTimeout      map[string]time.Duration
 	Seats            map[string]int
 }

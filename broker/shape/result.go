@@ -21,15 +21,23 @@ func Structured(document json.RawMessage, isError bool) json.RawMessage {
 
 // Handle is the answer that stands for a job: its record as text and as
 // structured content, and, when hint is not empty, a second text block with it.
-// replayed marks the answer to a repeated idempotency key. asError is for a
-// caller that must not take the handle for the outcome.
+// replayed marks the answer to a repeated idempotency key.
+//
+// asError is for a caller that must not take the handle for the outcome: one
+// that was shown an output schema, which a handle cannot satisfy. Strict
+// clients (the TypeScript SDK is one) throw away a result without structured
+// content unless it is an error, and check structured content against the
+// schema even then, so such a handle is an error in text only.
 func Handle(job broker.Job, replayed bool, asError bool, hint string) json.RawMessage {
 	record := job.Handle(replayed)
 	texts := []string{string(record)}
 	if hint != "" {
 		texts = append(texts, hint)
 	}
-	return result(texts, record, asError)
+	if asError {
+		return result(texts, nil, true)
+	}
+	return result(texts, record, false)
 }
 
 func result(texts []string, structured json.RawMessage, isError bool) json.RawMessage {

@@ -280,12 +280,10 @@ func (b *running) close() {
 // handler joins the two fronts.
 func (b *running) handler() (http.Handler, error) {
 	var err error
-	hosts := append([]string{}, b.cfg.Broker.AllowedHosts...)
+	checks := b.guard()
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
-		Authenticate: b.authenticate, AllowedHosts: hosts,
-		Limits:       mcpserver.Limits{MaxBody: int64(b.cfg.Broker.MaxBody), MaxStreams: b.cfg.Broker.MaxStreams},
-		PromoteAfter: b.patience(),
+		Guard: checks, Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, PromoteAfter: b.patience(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("build the MCP front: %w", err)
@@ -294,7 +292,7 @@ func (b *running) handler() (http.Handler, error) {
 	mux.Handle("/mcp", b.front)
 	mux.Handle("/mcp/", b.front)
 	mux.Handle("/", rest.New(rest.Options{
-		Guard: b.guard(hosts), Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Token: b.dir,
+		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Token: b.dir,
 		Metrics: b.metrics.Handler(), Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	}))
 	return mux, nil

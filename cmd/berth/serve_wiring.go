@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"os"
 	"slices"
 	"sort"
@@ -124,7 +123,7 @@ func rules(s config.Settings) catalog.Rules {
 		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, Is: e.Is})
 	}
 	if s.PromoteAfter != 0 {
-		r.PromoteAfter[""] = s.PromoteAfter
+		r.PromoteAfter["*"] = s.PromoteAfter // every other pattern says more
 	}
 	for _, v := range s.Verbs {
 		if v.PromoteAfter != 0 {
@@ -159,18 +158,11 @@ func (b *running) patience() []mcpserver.ClientPatience {
 	return append(table, mcpserver.DefaultPromoteAfter...)
 }
 
-// authenticate gives the local operator to who holds the state directory's token.
-func (b *running) authenticate(r *http.Request) (broker.Principal, bool) {
-	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") || len(r.Header.Values("Authorization")) != 1 {
-		return broker.Principal{}, false
-	}
-	return broker.LocalOperator, b.credential.Verify(strings.TrimSpace(token))
-}
-
-func (b *running) guard(hosts []string) *httpguard.Guard {
+// guard lets in who holds the state directory's token, as the local operator.
+// Both fronts stand behind it.
+func (b *running) guard() *httpguard.Guard {
 	return httpguard.New(httpguard.Options{
 		Authenticate: func(token string) (broker.Principal, bool) { return broker.LocalOperator, b.credential.Verify(token) },
-		Hosts:        hosts, MaxBody: int64(b.cfg.Broker.MaxBody),
+		Hosts:        b.cfg.Broker.AllowedHosts, MaxBody: int64(b.cfg.Broker.MaxBody),
 	})
 }

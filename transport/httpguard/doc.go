@@ -2,11 +2,15 @@
 // Berth: authentication first, then the Host and Origin checks, a limit on the
 // body, security headers, and a recover that turns a panic into a neutral 500.
 //
-// It owns the form of an HTTP error body ([ErrorBody]) so that a 401 reads the
-// same on every route. It refuses a request without exactly one valid bearer
-// token before a byte of its body is read, a Host that is neither a loopback
-// name nor configured (a name that was rebound to this address), and an Origin
-// that is neither loopback nor configured (another site's page).
+// It owns what both fronts must do alike: the order of the checks, the rule for
+// Host and Origin, how a body is limited and read ([ReadBody]), and the form of
+// an HTTP error body ([ErrorBody]), so that a 401 reads the same on every route.
+//
+// It refuses a request without exactly one valid bearer token before a byte of
+// its body is read; a Host that is neither a loopback name nor configured (a
+// name that was rebound to this address); and an Origin that is neither
+// configured nor the loopback name that the request itself is for, on any port
+// (another site's page). No Origin is no browser, and passes.
 //
 // A [Guard] does not change after [New]; it is safe for concurrent use and
 // starts no goroutine.

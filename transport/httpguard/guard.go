@@ -2,12 +2,12 @@ package httpguard
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
 	"berth/broker"
 )
@@ -22,12 +22,11 @@ type Options struct {
 	Authenticate func(token string) (broker.Principal, bool)
 	// Hosts are names allowed in Host beside the loopback names, without port.
 	Hosts []string
-	// Origins are allowed in Origin beside the loopback names: scheme://host[:port].
+	// Origins are allowed in Origin beside the request's own loopback name:
+	// scheme://host[:port].
 	Origins []string
 	// MaxBody limits a request body in bytes; zero is DefaultMaxBody.
 	MaxBody int64
-	// Refuse writes a refusal; nil is WriteError with the status's usual word.
-	Refuse func(w http.ResponseWriter, r *http.Request, status int, refusal *broker.Refusal)
 }
 
 // Guard checks requests before a handler sees them.
@@ -36,12 +35,11 @@ type Guard struct {
 	hosts        map[string]bool
 	origins      map[string]bool
 	maxBody      int64
-	refuse       func(http.ResponseWriter, *http.Request, int, *broker.Refusal)
 }
 
 // New builds a guard.
 func New(o Options) *Guard {
-	g := &Guard{authenticate: o.Authenticate, hosts: map[string]bool{}, origins: map[string]bool{}, maxBody: o.MaxBody, refuse: o.Refuse}
+	g := &Guard{authenticate: o.Authenticate, hosts: map[string]bool{}, origins: map[string]bool{}, maxBody: o.MaxBody}
 	for _, h := range o.Hosts {
 		g.hosts[canonicalHost(h)] = true
 	}
@@ -54,47 +52,56 @@ func New(o Options) *Guard {
 	if g.maxBody <= 0 {
 		g.maxBody = DefaultMaxBody
 	}
-	if g.refuse == nil {
-		g.refuse = func(w http.ResponseWriter, _ *http.Request, status int, refusal *broker.Refusal) {
-			WriteError(w, status, "", refusal)
-		}
-	}
 	return g
 }
 
 // Wrap puts the guard before next, which finds the caller with [Principal].
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		Headers(w)
-		principal, ok := g.caller(r)
-		if !ok {
-			g.refuse(w, r, http.StatusUnauthorized, broker.Refuse(broker.CodeUnauthorized, "This request carries no valid token.", nil))
-			return
+		if principal, ok := g.Admit(w, r); ok {
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, principal)))
 		}
-		if !g.hostAllowed(r.Host) {
-			g.refuse(w, r, http.StatusForbidden, broker.Refuse(broker.CodeOriginForbidden, "The Host of this request is not one that this broker answers to.", nil))
-			return
-		}
-		if !g.originAllowed(r.Header.Values("Origin")) {
-			g.refuse(w, r, http.StatusForbidden, broker.Refuse(broker.CodeOriginForbidden, "Pages of this Origin may not use this broker.", nil))
-			return
-		}
-		if r.ContentLength > g.maxBody {
-			g.refuse(w, r, http.StatusRequestEntityTooLarge, TooLarge(g.maxBody))
-			return
-		}
-		if r.Body != nil {
-			r.Body = http.MaxBytesReader(w, r.Body, g.maxBody)
-		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, principal)))
 	})
 }
 
-// TooLarge is the refusal of a body over limit bytes. A handler gives it when
-// reading the body ends in a *http.MaxBytesError.
-func TooLarge(limit int64) *broker.Refusal {
-	return broker.Refuse(broker.CodeRequestTooLarge, fmt.Sprintf("The request body is over the limit of %d bytes.", limit),
-		map[string]any{"LimitBytes": limit})
+// Admit gives the caller of r, or answers r and gives false. It is [Guard.Wrap]
+// for a handler that needs no context: nothing of the request is copied.
+//
+// A body has [BodyWithin] from here to arrive and is cut at the guard's limit;
+// [ReadBody] reads it.
+func (g *Guard) Admit(w http.ResponseWriter, r *http.Request) (broker.Principal, bool) {
+	Headers(w)
+	principal, ok := g.caller(r)
+	if !ok {
+		Refuse(w, r, http.StatusUnauthorized, broker.Refuse(broker.CodeUnauthorized, "This request carries no valid token.", nil))
+		return principal, false
+	}
+	host := canonicalHost(r.Host)
+	if !loopback(host) && !g.hosts[host] {
+		Refuse(w, r, http.StatusForbidden, broker.Refuse(broker.CodeOriginForbidden, "The Host of this request is not one that this broker answers to.", nil))
+		return principal, false
+	}
+	if !g.originAllowed(r.Header["Origin"], host) {
+		Refuse(w, r, http.StatusForbidden, broker.Refuse(broker.CodeOriginForbidden, "Pages of this Origin may not use this broker.", nil))
+		return principal, false
+	}
+	if r.ContentLength > g.maxBody {
+		Refuse(w, r, http.StatusRequestEntityTooLarge, TooLarge(g.maxBody))
+		return principal, false
+	}
+	if r.ContentLength != 0 {
+		readDeadline(w, time.Now().Add(BodyWithin))
+		r.Body = http.MaxBytesReader(w, r.Body, g.maxBody)
+	}
+	return principal, true
+}
+
+// Refuse answers a request whose body nobody reads.
+func Refuse(w http.ResponseWriter, r *http.Request, status int, refusal *broker.Refusal) {
+	if r.ContentLength != 0 {
+		abandonBody(w)
+	}
+	WriteError(w, status, "", refusal)
 }
 
 type principalKey struct{}
@@ -105,20 +112,34 @@ func Principal(ctx context.Context) (broker.Principal, bool) {
 	return p, ok
 }
 
-// Headers sets what every answer of Berth tells a browser: nothing here is to
-// be framed, sniffed, cached or read across origins.
-func Headers(w http.ResponseWriter) {
-	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
+// headers tell a browser that nothing here is to be framed, sniffed, cached or
+// read across origins. The values are shared by all answers: they are replaced
+// in a header, never changed.
+var headers = [...]struct {
+	name  string // canonical
+	value []string
+}{
+	{"X-Content-Type-Options", []string{"nosniff"}},
+	{"X-Frame-Options", []string{"DENY"}},
+	{"Content-Security-Policy", []string{"default-src 'none'; frame-ancestors 'none'"}},
+	{"Cross-Origin-Resource-Policy", []string{"same-origin"}},
+	{"Referrer-Policy", []string{"no-referrer"}},
+	{"Cache-Control", []string{"no-store"}},
 }
 
+// Headers sets the security headers, which every answer of Berth has.
+func Headers(w http.ResponseWriter) {
+	h := w.Header()
+	for i := range headers {
+		h[headers[i].name] = headers[i].value
+	}
+}
+
+// caller is the one place that reads a credential. Where there is more than
+// one kind, the first that is present decides: a bad one is not rescued by a
+// good one of another kind (contracts/native.md section 1.2).
 func (g *Guard) caller(r *http.Request) (broker.Principal, bool) {
-	values := r.Header.Values("Authorization")
+	values := r.Header["Authorization"]
 	if len(values) != 1 { // two are ambiguous: a proxy and we might each believe another
 		return broker.Principal{}, false
 	}
@@ -130,13 +151,12 @@ func (g *Guard) caller(r *http.Request) (broker.Principal, bool) {
 	return g.authenticate(token)
 }
 
-func (g *Guard) hostAllowed(host string) bool {
-	name := canonicalHost(host)
-	return loopback(name) || g.hosts[name]
-}
-
-func (g *Guard) originAllowed(values []string) bool {
-	if len(values) == 0 { // not a browser, or a same-origin GET
+// originAllowed lets programs pass, which send no Origin, configured pages,
+// and pages that this machine itself serves under the very name that the
+// request is for, from any port. A loopback page under another loopback name
+// is not taken for ours.
+func (g *Guard) originAllowed(values []string, host string) bool {
+	if len(values) == 0 {
 		return true
 	}
 	if len(values) != 1 {
@@ -149,7 +169,8 @@ func (g *Guard) originAllowed(values []string) bool {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") {
 		return false
 	}
-	return loopback(canonicalHost(u.Host))
+	origin := canonicalHost(u.Host)
+	return origin == host && loopback(origin)
 }
 
 // canonicalHost is the name in host[:port], lower case, without brackets and

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"berth/broker"
@@ -44,7 +46,11 @@ func TestGuardLetsThroughOnlyWhatItShould(t *testing.T) {
 		{"IPv6 loopback", []string{"Bearer " + token}, "[::1]:7420", nil, 200},
 		{"configured host in another case with a port", []string{"Bearer " + token}, "berth.example.COM:443", nil, 200},
 		{"full domain name", []string{"Bearer " + token}, "berth.example.com.", nil, 200},
-		{"loopback origin", []string{"Bearer " + token}, "localhost:7420", []string{"http://localhost:6274"}, 200},
+		{"loopback beside 127.0.0.1", []string{"Bearer " + token}, "127.9.9.9", nil, 200},
+		{"loopback full domain name in another case", []string{"Bearer " + token}, "LOCALHOST.:1", nil, 200},
+		{"loopback origin on the port of the request", []string{"Bearer " + token}, "localhost:7420", []string{"http://localhost:7420"}, 200},
+		{"loopback origin on another port", []string{"Bearer " + token}, "localhost:7420", []string{"http://localhost:6274"}, 200},
+		{"IPv6 loopback origin", []string{"Bearer " + token}, "[::1]:7420", []string{"http://[::1]:3000"}, 200},
 		{"configured origin", []string{"Bearer " + token}, "localhost", []string{"https://console.example.com"}, 200},
 		{"no header", nil, "localhost", nil, 401},
 		{"empty token", []string{"Bearer "}, "localhost", nil, 401},
@@ -56,6 +62,12 @@ func TestGuardLetsThroughOnlyWhatItShould(t *testing.T) {
 		{"rebound name", []string{"Bearer " + token}, "evil.example:7420", nil, 403},
 		{"name that begins like loopback", []string{"Bearer " + token}, "127.0.0.1.evil.example", nil, 403},
 		{"empty host", []string{"Bearer " + token}, "", nil, 403},
+		{"name that begins with localhost", []string{"Bearer " + token}, "localhost.evil.example", nil, 403},
+		{"address of a network", []string{"Bearer " + token}, "192.168.0.1:7420", nil, 403},
+		{"configured origin on a rebound name", []string{"Bearer " + token}, "evil.example", []string{"https://console.example.com"}, 403},
+		{"loopback origin under another name than the request's", []string{"Bearer " + token}, "localhost", []string{"http://127.0.0.1"}, 403},
+		{"loopback origin of a request for a configured host", []string{"Bearer " + token}, "berth.example.com", []string{"http://localhost:3000"}, 403},
+		{"a configured host is no origin", []string{"Bearer " + token}, "berth.example.com", []string{"https://berth.example.com"}, 403},
 		{"foreign origin", []string{"Bearer " + token}, "localhost", []string{"https://evil.example"}, 403},
 		{"origin null", []string{"Bearer " + token}, "localhost", []string{"null"}, 403},
 		{"origin of another scheme", []string{"Bearer " + token}, "localhost", []string{"file://localhost"}, 403},
@@ -90,10 +102,7 @@ func TestGuardLetsThroughOnlyWhatItShould(t *testing.T) {
 			if tc.want == 200 {
 				return
 			}
-			var body httpguard.ErrorBody
-			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
-				t.Fatal(err)
-			}
+			body := refusedBody(t, w)
 			if want := map[int]string{401: "Unauthorized", 403: "Forbidden"}[tc.want]; body.Error != want || body.Code == "" || body.Message == "" {
 				t.Errorf("body %+v", body)
 			}
@@ -118,21 +127,43 @@ func TestGuardWithoutAuthenticatorRefusesEverybody(t *testing.T) {
 	}
 }
 
-func TestGuardLimitsTheBody(t *testing.T) {
-	h := guard(httpguard.Options{MaxBody: 8}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := io.ReadAll(r.Body); err != nil {
-			httpguard.WriteError(w, http.StatusRequestEntityTooLarge, "", httpguard.TooLarge(8))
+// refusedBody is the error body of an answer.
+func refusedBody(t *testing.T, w *httptest.ResponseRecorder) httpguard.ErrorBody {
+	t.Helper()
+	var body httpguard.ErrorBody
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+		t.Fatalf("%v in %s", err, w.Body)
+	}
+	return body
+}
+
+// reads answers with the body that it read, or with why not.
+func reads(limit int64) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, status, refusal := httpguard.ReadBody(w, r, limit)
+		if refusal != nil {
+			httpguard.WriteError(w, status, "", refusal)
+			return
 		}
-	}))
+		_, _ = w.Write(body)
+	})
+}
+
+func TestBodyIsLimited(t *testing.T) {
 	for _, tc := range []struct {
-		name     string
-		body     string
-		declared bool
-		want     int
+		name           string
+		guard, handler int64
+		body           string
+		declared       bool
+		want           int
 	}{
-		{"at the limit", "12345678", true, 200},
-		{"declared over it", "123456789", true, 413},
-		{"streamed over it", "123456789", false, 413},
+		{"at the guard's limit", 8, 0, "12345678", true, 200},
+		{"streamed at the guard's limit", 8, 0, "12345678", false, 200},
+		{"declared over the guard's limit", 8, 0, "123456789", true, 413},
+		{"streamed over the guard's limit", 8, 0, "123456789", false, 413},
+		{"at the handler's own limit", 8, 4, "1234", true, 200},
+		{"declared over the handler's own limit", 8, 4, "12345", true, 413},
+		{"a handler cannot take more than its guard", 8, 100, "123456789", false, 413},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := httptest.NewRequest("POST", "http://localhost/", strings.NewReader(tc.body))
@@ -141,11 +172,51 @@ func TestGuardLimitsTheBody(t *testing.T) {
 			}
 			r.Header.Set("Authorization", "Bearer "+token)
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
+			guard(httpguard.Options{MaxBody: tc.guard}).Wrap(reads(tc.handler)).ServeHTTP(w, r)
 			if w.Code != tc.want {
 				t.Fatalf("status %d, want %d", w.Code, tc.want)
 			}
+			if tc.want == 200 && w.Body.String() != tc.body {
+				t.Errorf("body %q", w.Body)
+			}
+			if tc.want == 413 && (refusedBody(t, w).Code != broker.CodeRequestTooLarge || w.Header().Get("Connection") != "close") {
+				t.Errorf("header %v, body %s", w.Header(), w.Body)
+			}
 		})
+	}
+}
+
+func TestBodyThatDoesNotArriveIsToldApart(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"too late", os.ErrDeadlineExceeded, http.StatusRequestTimeout},
+		{"cut short", io.ErrUnexpectedEOF, http.StatusBadRequest},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := httptest.NewRequest("POST", "http://localhost/", io.MultiReader(strings.NewReader("half"), iotest.ErrReader(tc.err)))
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			guard(httpguard.Options{}).Wrap(reads(0)).ServeHTTP(w, r)
+			if w.Code != tc.want || refusedBody(t, w).Code != broker.CodeRequestIncomplete || w.Header().Get("Connection") != "close" {
+				t.Errorf("status %d, header %v, body %s", w.Code, w.Header(), w.Body)
+			}
+		})
+	}
+}
+
+// net/http would read what is left of the body before it sends the answer.
+func TestConnectionOfARefusedBodyIsClosed(t *testing.T) {
+	h := guard(httpguard.Options{}).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("reached") }))
+	for body, want := range map[string]string{"x": "close", "": ""} {
+		r := httptest.NewRequest("POST", "http://localhost/", strings.NewReader(body))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != 401 || w.Header().Get("Connection") != want {
+			t.Errorf("body %q: status %d, Connection %q", body, w.Code, w.Header().Get("Connection"))
+		}
 	}
 }
 
@@ -162,6 +233,20 @@ func TestRecoverAnswersNeutrallyAndLogs(t *testing.T) {
 	if !strings.Contains(log.String(), "the-inside-of-the-house") || !strings.Contains(log.String(), "/some/path") {
 		t.Errorf("log %q", log.String())
 	}
+}
+
+// deaf is a client that takes nothing.
+type deaf struct{ http.ResponseWriter }
+
+func (deaf) FlushError() error { return io.ErrClosedPipe }
+
+func TestRecoverPassesTheErrorOfAFlushOn(t *testing.T) {
+	h := httpguard.Recover(slog.New(slog.DiscardHandler), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := http.NewResponseController(w).Flush(); err != io.ErrClosedPipe {
+			t.Errorf("got %v", err)
+		}
+	}))
+	h.ServeHTTP(deaf{httptest.NewRecorder()}, httptest.NewRequest("GET", "/", nil))
 }
 
 func TestRecoverCutsAnAnswerThatHasBegun(t *testing.T) {

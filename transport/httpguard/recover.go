@@ -53,8 +53,12 @@ func (r *recorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController reach Flush and the deadlines.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Flush serves handlers that assert http.Flusher.
-func (r *recorder) Flush() {
+// FlushError is what http.ResponseController asks for first; its error is how
+// a handler learns that a client takes nothing.
+func (r *recorder) FlushError() error {
 	r.begun = true
-	_ = http.NewResponseController(r.ResponseWriter).Flush()
+	return http.NewResponseController(r.ResponseWriter).Flush()
 }
+
+// Flush serves handlers that assert http.Flusher.
+func (r *recorder) Flush() { _ = r.FlushError() }

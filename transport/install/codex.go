@@ -31,6 +31,9 @@ func (r *Registration) codex(o Options) {
 		}
 		ours = []tomlLine{{"command", line[0], tomlText(line[0])}, {"args", values, "[" + strings.Join(texts, ", ") + "]"}}
 	}
+	if o.Scope == ScopeProject {
+		r.Command = "" // `codex mcp add` knows the user's file only
+	}
 	r.Snippet = tableText(ours, "\n")
 	r.edit = func(old []byte) ([]byte, error) { return editTOML(old, ours) }
 }

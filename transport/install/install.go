@@ -72,7 +72,7 @@ type Registration struct {
 	Client  string
 	Via     string
 	Scope   string
-	Command string // one shell line that does the same with the client's own program
+	Command string // one shell line that does the same with the client's own program; empty when it cannot
 	File    string // what Apply changes
 	Snippet string // what Apply puts there, in the file's own format
 	Notes   []string
@@ -164,7 +164,12 @@ func (o Options) bridge() []string {
 // Text is what `berth install` prints: the command, or what to put where.
 func (r Registration) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Run:\n\n  %s\n\nor put this into %s (berth install %s --write does it):\n\n", r.Command, r.File, r.Client)
+	if r.Command != "" {
+		fmt.Fprintf(&b, "Run:\n\n  %s\n\nor put", r.Command)
+	} else {
+		b.WriteString("Put")
+	}
+	fmt.Fprintf(&b, " this into %s (the same command with --write does it):\n\n", r.File)
 	for line := range strings.Lines(r.Snippet) {
 		b.WriteString("  " + line)
 	}

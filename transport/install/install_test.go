@@ -41,7 +41,7 @@ func TestPlanSaysWhatAPersonCanRun(t *testing.T) {
 		{"codex over http", "codex", Options{Home: home, CodexHome: "/etc/codex", Via: ViaHTTP, URL: "http://127.0.0.1:7420/mcp", TokenEnv: "MY_TOKEN"},
 			`codex mcp add berth --url http://127.0.0.1:7420/mcp --bearer-token-env-var MY_TOKEN`, "/etc/codex/config.toml", []string{"bearer_token_env_var = \"MY_TOKEN\"\n"}},
 		{"codex in a project", "codex", Options{Scope: ScopeProject, ProjectDir: "/src/app"},
-			`codex mcp add berth -- berth stdio`, "/src/app/.codex/config.toml", nil},
+			"", "/src/app/.codex/config.toml", []string{"[mcp_servers.berth]\n"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,6 +60,9 @@ func TestPlanSaysWhatAPersonCanRun(t *testing.T) {
 			text := r.Text()
 			if !strings.Contains(text, tt.command) || !strings.Contains(text, r.File) || r.Snippet == "" {
 				t.Errorf("the text is not complete:\n%s", text)
+			}
+			if strings.Contains(text, "Run:") != (tt.command != "") {
+				t.Errorf("the text has a command to run, or has none, against the plan:\n%s", text)
 			}
 		})
 	}

@@ -282,10 +282,15 @@ func ended(ctx context.Context) *broker.Failure {
 	return &broker.Failure{Cause: "the call was cancelled before it was sent"}
 }
 
-// reason is what a backend is told about a cancel.
+// reason is what a backend is told about a cancel: the cause that was given,
+// if one was.
 func reason(ctx context.Context) string {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, context.DeadlineExceeded):
 		return "The time of the call is over."
+	case errors.Is(cause, context.Canceled):
+		return "The caller cancelled the call."
+	default:
+		return cause.Error()
 	}
-	return "The caller cancelled the call."
 }

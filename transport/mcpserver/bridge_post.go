@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/transport/httpguard"
 	"berth/transport/jsonrpc"
 )
 
@@ -277,9 +278,9 @@ func (r *bridge) refused(msg jsonrpc.Message, resp *http.Response, f *flight) {
 			}
 		}
 	}
-	var p problem
+	var p httpguard.ErrorBody
 	if json.Unmarshal(body, &p) != nil || p.Message == "" {
-		p = problem{Code: broker.CodeInternal, Message: fmt.Sprintf("The broker answered with HTTP %d.", resp.StatusCode)}
+		p = httpguard.ErrorBody{Code: broker.CodeInternal, Message: fmt.Sprintf("The broker answered with HTTP %d.", resp.StatusCode)}
 	}
 	refusal := broker.Refuse(p.Code, p.Message, map[string]any{"http_status": resp.StatusCode})
 	r.answer(f, jsonrpc.AppendError(nil, msg.ID, codeRefused, p.Message, refusal.JSON()))

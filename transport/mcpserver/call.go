@@ -45,7 +45,8 @@ func (s *Server) callTool(rq *request) {
 	defer s.streams.leave()
 
 	plan, refusal := check(rq, profile, tc)
-	if refusal != nil && !mayAppear(profile, tc.name, refusal) {
+	owners := mayAppear(profile, tc.name, refusal)
+	if refusal != nil && len(owners) == 0 {
 		rq.answer(refused(rq.msg.ID, profile, tc, refusal))
 		return
 	}
@@ -56,7 +57,7 @@ func (s *Server) callTool(rq *request) {
 	}
 	s.run(x, func(ctx context.Context) []byte {
 		if refusal != nil {
-			if profile, refusal = s.await(ctx, rq.profile); refusal != nil {
+			if profile, refusal = s.awaitOwners(ctx, rq.profile, owners); refusal != nil {
 				return refusalError(rq.msg.ID, refusal)
 			}
 			if plan, refusal = check(rq, profile, tc); refusal != nil {
@@ -103,19 +104,29 @@ func check(rq *request, profile *catalog.Profile, tc toolCall) (policy.Plan, *br
 	return policy.Check(policy.Input{Profile: profile, Principal: rq.principal, Name: tc.name, Arguments: tc.arguments, Meta: tc.metaRaw})
 }
 
-// mayAppear reports whether a name that is not known may be one of a backend
-// that has not listed yet, so that waiting a little is worth it. In the merged
-// profile the name says whose it is.
-func mayAppear(profile *catalog.Profile, name string, refusal *broker.Refusal) bool {
-	if refusal.Code != broker.CodeVerbUnknown && refusal.Code != broker.CodeCatalogPending {
-		return false
+// mayAppear lists the backends that have not listed yet and that a refused name
+// may be one of, so that waiting for them a little is worth it.
+func mayAppear(profile *catalog.Profile, name string, refusal *broker.Refusal) []string {
+	if refusal == nil || (refusal.Code != broker.CodeVerbUnknown && refusal.Code != broker.CodeCatalogPending) {
+		return nil
 	}
-	for _, backend := range profile.Pending() {
-		if profile.Exact() || strings.Contains(name, backend+"__") {
-			return true
-		}
+	return profile.MayHold(name)
+}
+
+// awaitOwners gives a profile once the backends that matter to a call have
+// listed, or as it is when the limit has passed. Another backend that does not
+// list delays nobody.
+func (s *Server) awaitOwners(ctx context.Context, name string, owners []string) (*catalog.Profile, *broker.Refusal) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Limits.ListWait)
+	defer cancel()
+	for _, backend := range owners {
+		s.opts.Broker.AwaitCatalog(ctx, backend)
 	}
-	return false
+	profile, ok := s.opts.Broker.Catalog().Profile(name)
+	if !ok {
+		return nil, profileUnknown()
+	}
+	return profile, nil
 }
 
 // do hands the call to the broker and turns the reply into the response.
@@ -202,7 +213,9 @@ func (s *Server) render(rq *request, profile *catalog.Profile, call *broker.Call
 	case reply.Refusal != nil:
 		return refusedCall(id, verb, reply.Refusal)
 	case reply.Job != nil:
-		return jsonrpc.AppendResult(nil, id, jobHandle(*reply.Job, reply.Replayed, profile.Exact() && verb.HasOutputSchema))
+		// Only an exact profile shows the backend's outputSchema.
+		schemaShown := profile.Exact() && verb.HasOutputSchema
+		return jsonrpc.AppendResult(nil, id, shape.Handle(*reply.Job, reply.Replayed, schemaShown, jobHint))
 	case reply.Answer != nil && reply.Answer.Error != nil:
 		e := reply.Answer.Error
 		return jsonrpc.AppendError(nil, id, e.Code, e.Message, e.Data)
@@ -242,31 +255,12 @@ func between(from, to time.Time) *int64 {
 	return &ms
 }
 
-// jobHandle is a job as a tool result. Where the client was shown the
-// backend's outputSchema, a handle cannot satisfy it: strict clients (the
-// TypeScript SDK is one) throw away a result without structuredContent unless
-// it is an error, and check structuredContent against the schema even then. So
-// there the handle is an error result with text only; elsewhere it is a plain
-// result with both forms.
-func jobHandle(job broker.Job, replayed, schemaShown bool) json.RawMessage {
-	handle := shape.Handle(job, replayed, schemaShown, jobHint)
-	if !schemaShown {
-		return handle
-	}
-	o, err := jsonrpc.ParseObject(handle)
-	if err != nil {
-		return handle
-	}
-	o.Delete("structuredContent")
-	return o.Bytes()
-}
-
 // refused renders what policy said no to. Only an unknown name is an error of
 // the request; everything else is an answer that a model should read.
 func refused(id []byte, profile *catalog.Profile, tc toolCall, refusal *broker.Refusal) []byte {
-	if mayAppear(profile, tc.name, refusal) {
+	if owners := mayAppear(profile, tc.name, refusal); len(owners) > 0 {
 		// Nobody knows yet whether the verb exists.
-		return refusedCall(id, nil, pendingRefusal(profile.Pending()))
+		return refusedCall(id, nil, pendingRefusal(owners))
 	}
 	if refusal.Code == broker.CodeVerbUnknown {
 		return refusalError(id, refusal)

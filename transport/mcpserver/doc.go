@@ -2,16 +2,17 @@
 // HTTP at /mcp and /mcp/{profile}, and [Bridge], which carries the same
 // messages over stdin and stdout to a running broker.
 //
-// It owns the wire: authentication before anything else, the envelope, session
-// tokens, one answer per request as JSON or as a stream, keep-alive, progress
-// and deadlines. What a call may do is decided in broker/policy, what happens
-// to it in actors; this package turns their replies into bytes and invents
-// none.
+// It owns the wire: the envelope, session tokens, one answer per request as
+// JSON or as a stream, keep-alive, progress and deadlines. Who may ask at all
+// is decided before anything else by the guard that every front of Berth
+// shares (transport/httpguard), which also limits bodies. What a call may do
+// is decided in broker/policy, what happens to it in actors; this package
+// turns their replies into bytes and invents none.
 //
-// It refuses requests from other origins and for other hosts, bodies over the
-// limit or slower than the limit, and more streams than the limit. It serves
-// the handshake era of the protocol (2024-11-05 to 2025-11-25). An era is a
-// table of methods (era.go), so that another can stand beside it.
+// It refuses paths, methods and protocol versions that it does not serve, and
+// more streams than the limit. It serves the handshake era of the protocol
+// (2024-11-05 to 2025-11-25). An era is a table of methods (era.go), so that
+// another can stand beside it.
 //
 // Concurrency: a [Server] is safe for concurrent use and keeps no state per
 // session. Every request has its handler goroutine, which alone writes the

@@ -18,6 +18,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/native/jobs"
+	"berth/transport/httpguard"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -255,18 +256,23 @@ type front struct {
 	http   *http.Server
 }
 
+// testGuard knows two callers; maxBody zero is the default.
+func testGuard(maxBody int64) *httpguard.Guard {
+	return httpguard.New(httpguard.Options{MaxBody: maxBody, Authenticate: func(token string) (broker.Principal, bool) {
+		switch token {
+		case testToken:
+			return broker.LocalOperator, true
+		case "other":
+			return broker.Principal{Tenant: "t", User: "other", Role: broker.User}, true
+		}
+		return broker.Principal{}, false
+	}})
+}
+
 func testOptions(b Broker) Options {
 	return Options{
 		Broker: b, SessionKey: []byte("0123456789abcdef0123"), RuntimeID: "rt-berth", Version: "1.2.3",
-		Authenticate: func(r *http.Request) (broker.Principal, bool) {
-			switch r.Header.Get("Authorization") {
-			case "Bearer " + testToken:
-				return broker.LocalOperator, true
-			case "Bearer other":
-				return broker.Principal{Tenant: "t", User: "other", Role: broker.User}, true
-			}
-			return broker.Principal{}, false
-		},
+		Guard:  testGuard(0),
 		Random: bytes.NewReader(make([]byte, 1<<16)),
 	}
 }

@@ -147,9 +147,13 @@ func (s *Server) await(ctx context.Context, name string) (*catalog.Profile, *bro
 		profile, ok = s.opts.Broker.AwaitCatalog(ctx, name).Profile(name)
 	}
 	if !ok {
-		return nil, broker.Refuse(broker.CodeProfileUnknown, "There is no profile or backend of this name.", nil)
+		return nil, profileUnknown()
 	}
 	return profile, nil
+}
+
+func profileUnknown() *broker.Refusal {
+	return broker.Refuse(broker.CodeProfileUnknown, "There is no profile or backend of this name.", nil)
 }
 
 func pendingRefusal(pending []string) *broker.Refusal {

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/transport/httpguard"
 )
 
 // Calls is how calls are run.
@@ -45,12 +45,11 @@ type Broker interface {
 	Catalogs
 }
 
-// Options configures [New]. Broker, Authenticate and SessionKey are required.
+// Options configures [New]. Broker, Guard and SessionKey are required.
 type Options struct {
 	Broker Broker
-	// Authenticate gives the principal of a request's credential. It must not
-	// read the body.
-	Authenticate func(*http.Request) (broker.Principal, bool)
+	// Guard checks every request before anything else and limits its body.
+	Guard *httpguard.Guard
 	// SessionKey signs session ids, at least 16 bytes. Every broker with the
 	// same key accepts them, the next life of this one included.
 	SessionKey []byte
@@ -59,11 +58,7 @@ type Options struct {
 	Version   string
 
 	Logger *slog.Logger // nil: nothing is logged
-	// AllowedHosts are host names, without port, that a request may be for
-	// besides loopback ones; AllowedOrigins whole origins ("https://x.example").
-	AllowedHosts   []string
-	AllowedOrigins []string
-	Limits         Limits
+	Limits Limits
 	// PromoteAfter is the table that says how long each client is known to
 	// wait for an answer; nil is [DefaultPromoteAfter].
 	PromoteAfter []ClientPatience
@@ -75,9 +70,7 @@ type Options struct {
 // Limits bounds what one client can make the front hold. A zero value is the
 // default that stands beside it.
 type Limits struct {
-	MaxBody    int64         // bytes of a request's body; 64 MiB + 1 KiB
 	MaxStreams int           // requests that wait for an answer at once; 4096
-	ReadBody   time.Duration // for a whole body to arrive; 60 s
 	WriteEvent time.Duration // for a client to take one event; 30 s
 	KeepAlive  time.Duration // between signs of life on an idle stream; 10 s
 	ListWait   time.Duration // for a list that is not known yet; 5 s
@@ -86,9 +79,7 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	defaultTo(&l.MaxBody, 64<<20+1<<10)
 	defaultTo(&l.MaxStreams, 4096)
-	defaultTo(&l.ReadBody, 60*time.Second)
 	defaultTo(&l.WriteEvent, 30*time.Second)
 	defaultTo(&l.KeepAlive, 10*time.Second)
 	defaultTo(&l.ListWait, 5*time.Second)
@@ -96,7 +87,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-func defaultTo[T int | int64 | time.Duration](value *T, def T) {
+func defaultTo[T int | time.Duration](value *T, def T) {
 	if *value <= 0 {
 		*value = def
 	}
@@ -110,8 +101,8 @@ func (o *Options) validate() error {
 	switch {
 	case o.Broker == nil:
 		return errors.New("mcpserver: Options.Broker is missing")
-	case o.Authenticate == nil:
-		return errors.New("mcpserver: Options.Authenticate is missing")
+	case o.Guard == nil:
+		return errors.New("mcpserver: Options.Guard is missing")
 	case len(o.SessionKey) < minSessionKey:
 		return errors.New("mcpserver: Options.SessionKey is shorter than 16 bytes")
 	}

@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
@@ -14,24 +13,6 @@ import (
 // rather than about a call. It stands in the range that implementations are
 // free to use; data.code says what it is.
 const codeRefused = -32010
-
-// problem is the body of an HTTP error, the operator API's form.
-type problem struct {
-	Error   string      `json:"Error"`
-	Code    broker.Code `json:"Code,omitempty"`
-	Message string      `json:"Message"`
-}
-
-func writeProblem(w http.ResponseWriter, status int, name string, code broker.Code, message string) {
-	body, err := json.Marshal(problem{Error: name, Code: code, Message: message})
-	if err != nil { // three strings cannot fail to encode
-		body = []byte(`{"Error":"InternalError"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that is gone needs no answer
-}
 
 // result answers a request at once.
 func (rq *request) result(result []byte) {
@@ -71,10 +52,13 @@ func (rq *request) answer(message []byte) {
 	x.finish(message)
 }
 
+// jsonType is shared by all answers: it is replaced in a header, never changed.
+var jsonType = []string{"application/json"}
+
 // send writes one JSON body.
 func (rq *request) send(status int, message []byte) {
 	h := rq.w.Header()
-	h.Set("Content-Type", "application/json")
+	h["Content-Type"] = jsonType
 	h.Set("Content-Length", strconv.Itoa(len(message)))
 	rq.writeDeadline()
 	rq.w.WriteHeader(status)
@@ -89,8 +73,6 @@ func (rq *request) send(status int, message []byte) {
 
 // Deadlines are best effort: a ResponseWriter of a test or of another server
 // may have none, and the connection is then bounded by whoever gave it.
-
-func (rq *request) readDeadline(t time.Time) { _ = rq.control.SetReadDeadline(t) }
 
 func (rq *request) writeDeadline() {
 	_ = rq.control.SetWriteDeadline(time.Now().Add(rq.writeLimit))

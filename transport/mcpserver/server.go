@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -9,13 +8,13 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"berth/broker"
+	"berth/transport/httpguard"
 	"berth/transport/jsonrpc"
 )
 
@@ -25,7 +24,8 @@ import (
 // ReadTimeout and WriteTimeout may be set: the front moves both deadlines of
 // the connection for its own requests.
 type Server struct {
-	opts Options // as validated; not changed after New
+	opts    Options      // as validated; not changed after New
+	handler http.Handler // serve, behind the recover of every front
 
 	callPrefix string // unique to this process
 	calls      atomic.Uint64
@@ -45,6 +45,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{opts: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
 	s.streams.init(opts.Limits.MaxStreams)
+	s.handler = httpguard.Recover(opts.Logger, http.HandlerFunc(s.serve))
 	return s, nil
 }
 
@@ -67,46 +68,42 @@ type request struct {
 	msg        jsonrpc.Message
 }
 
-// ServeHTTP answers one request. Nothing of it is looked at before it was
-// authenticated.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent}
-	if r.ContentLength != 0 {
-		// Also for requests that are refused unread: net/http reads what is left
-		// of a body before it lets go of the connection.
-		rq.readDeadline(time.Now().Add(s.opts.Limits.ReadBody))
-	}
-	principal, ok := s.opts.Authenticate(r)
+// ServeHTTP answers one request. Nothing of it is looked at before the guard
+// has let it through.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	principal, ok := s.opts.Guard.Admit(w, r)
 	if !ok {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		writeProblem(w, http.StatusUnauthorized, "Unauthorized", broker.CodeUnauthorized, "A valid bearer token is needed.")
-		return
-	}
-	if !s.checkHost(r) || !s.checkOrigin(r) {
-		writeProblem(w, http.StatusForbidden, "Forbidden", broker.CodeOriginForbidden, "This host or origin may not use the broker.")
 		return
 	}
 	profile, ok := route(r.URL.Path)
 	if !ok {
-		writeProblem(w, http.StatusNotFound, "NotFound", "", "Nothing is served at this path; MCP is at /mcp and /mcp/{profile}.")
+		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "Nothing is served at this path; MCP is at /mcp and /mcp/{profile}.")
 		return
 	}
 	if r.Method != http.MethodPost && r.Method != http.MethodDelete {
 		w.Header().Set("Allow", "POST, DELETE")
-		writeProblem(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "", "Use POST for messages and DELETE to end a session.")
+		deny(w, r, http.StatusMethodNotAllowed, broker.CodeMethodNotAllowed, "Use POST for messages and DELETE to end a session.")
 		return
 	}
 	if _, known := s.opts.Broker.Catalog().Profile(profile); !known {
-		writeProblem(w, http.StatusNotFound, "NotFound", broker.CodeProfileUnknown, "There is no profile or backend of this name.")
+		deny(w, r, http.StatusNotFound, broker.CodeProfileUnknown, "There is no profile or backend of this name.")
 		return
 	}
-	rq.accept, rq.principal, rq.profile = parseAccept(r), principal, profile
+	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
+		accept: parseAccept(r), principal: principal, profile: profile}
 	s.findSession(rq)
 	if r.Method == http.MethodDelete {
 		s.endSession(rq)
 		return
 	}
 	s.post(rq)
+}
+
+// deny answers what is no JSON-RPC request yet, in the form of the operator API.
+func deny(w http.ResponseWriter, r *http.Request, status int, code broker.Code, message string) {
+	httpguard.Refuse(w, r, status, broker.Refuse(code, message, nil))
 }
 
 // route gives the profile of a path.
@@ -142,7 +139,7 @@ func (s *Server) endSession(rq *request) {
 
 func (s *Server) post(rq *request) {
 	if !isJSON(rq.r) {
-		writeProblem(rq.w, http.StatusUnsupportedMediaType, "UnsupportedMediaType", "", "Send one JSON-RPC message as application/json.")
+		deny(rq.w, rq.r, http.StatusUnsupportedMediaType, broker.CodeInvalidArguments, "Send one JSON-RPC message as application/json.")
 		return
 	}
 	era, ok := eraOf(rq.r)
@@ -150,8 +147,9 @@ func (s *Server) post(rq *request) {
 		s.refuseVersion(rq)
 		return
 	}
-	body, ok := s.readBody(rq)
-	if !ok {
+	body, status, refusal := httpguard.ReadBody(rq.w, rq.r, 0)
+	if refusal != nil {
+		httpguard.WriteError(rq.w, status, "", refusal)
 		return
 	}
 	msg, err := jsonrpc.Decode(body)
@@ -186,61 +184,6 @@ func (s *Server) request(era *era, rq *request) {
 		return
 	}
 	handle(s, rq)
-}
-
-// readBody reads the whole body within the limits of size and time, or
-// answers why not.
-func (s *Server) readBody(rq *request) ([]byte, bool) {
-	limit := s.opts.Limits.MaxBody
-	if rq.r.ContentLength > limit {
-		s.tooLarge(rq)
-		return nil, false
-	}
-	body, err := readAll(http.MaxBytesReader(rq.w, rq.r.Body, limit), rq.r.ContentLength)
-	var large *http.MaxBytesError
-	switch {
-	case err == nil:
-		// Left standing, the deadline would end the connection under a long call.
-		// net/http takes it off when it begins to watch for a disconnect, but
-		// does not promise to.
-		rq.readDeadline(time.Time{})
-		return body, true
-	case errors.As(err, &large):
-		s.tooLarge(rq)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		rq.w.Header().Set("Connection", "close")
-		writeProblem(rq.w, http.StatusRequestTimeout, "RequestTimeout", "", "The body did not arrive in time.")
-	default:
-		// The client is gone, or its framing is broken; this line reaches it only then.
-		rq.w.Header().Set("Connection", "close")
-		writeProblem(rq.w, http.StatusBadRequest, "BadRequest", "", "The body could not be read.")
-	}
-	return nil, false
-}
-
-// maxClaim is how much of a body is set aside because of its length alone,
-// which is a claim until the bytes come.
-const maxClaim = 1 << 20
-
-// readAll reads a body whose length is said to be length; -1: it is not said.
-func readAll(r io.Reader, length int64) ([]byte, error) {
-	if length >= 0 && length <= maxClaim {
-		body := make([]byte, length)
-		_, err := io.ReadFull(r, body)
-		return body, err
-	}
-	var buf bytes.Buffer
-	if length > 0 {
-		buf.Grow(maxClaim)
-	}
-	_, err := buf.ReadFrom(r)
-	return buf.Bytes(), err
-}
-
-func (s *Server) tooLarge(rq *request) {
-	refusal := broker.Refuse(broker.CodeRequestTooLarge, "The message is larger than the broker takes.", map[string]any{"limit_bytes": s.opts.Limits.MaxBody})
-	rq.w.Header().Set("Connection", "close")
-	rq.send(http.StatusRequestEntityTooLarge, jsonrpc.AppendError(nil, nil, jsonrpc.CodeInvalidRequest, refusal.Message, refusal.JSON()))
 }
 
 // callID names a call in this process.

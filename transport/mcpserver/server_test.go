@@ -1,10 +1,12 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -44,11 +46,53 @@ func TestUnauthorizedIsSaidBeforeTheBodyIsRead(t *testing.T) {
 	}
 }
 
+// failing is a broker with a fault in what a request's own goroutine asks it.
+type failing struct{ *fakeBroker }
+
+func (failing) Attach(actors.SessionInfo) *broker.Refusal { panic("the-inside") }
+
+func TestPanicOfAHandlerIsANeutral500(t *testing.T) {
+	var log bytes.Buffer
+	opts := testOptions(failing{newFakeBroker(t)})
+	opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	r.Header.Set("Authorization", "Bearer "+testToken)
+	r.Header.Set(headerSession, (&front{Server: s}).token("", "x"))
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"Code":"internal"`) || strings.Contains(w.Body.String(), "inside") {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	if !strings.Contains(log.String(), "the-inside") {
+		t.Error("the panic is not in the log")
+	}
+}
+
+func TestAnswersCarryTheSecurityHeaders(t *testing.T) {
+	s, err := New(testOptions(newFakeBroker(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, status := range map[string]int{testToken: 200, "wrong": 401} {
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != status || w.Header().Get("X-Content-Type-Options") != "nosniff" || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("got %d %v", w.Code, w.Header())
+		}
+	}
+}
+
 func TestBodyOverTheLimitIsRefused(t *testing.T) {
 	for _, chunked := range []bool{false, true} {
 		t.Run(fmt.Sprintf("chunked=%v", chunked), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := serve(t, newFakeBroker(t), func(o *Options) { o.Limits.MaxBody = 100 })
+				f := serve(t, newFakeBroker(t), func(o *Options) { o.Guard = testGuard(100) })
 				defer f.stop()
 				fits := `{"jsonrpc":"2.0","id":1,"method":"ping"}` + strings.Repeat(" ", 60)
 				for body, want := range map[string]int{fits: 200, fits + " ": 413} {
@@ -64,7 +108,7 @@ func TestBodyOverTheLimitIsRefused(t *testing.T) {
 					}
 					text, _ := io.ReadAll(resp.Body)
 					_ = resp.Body.Close()
-					if resp.StatusCode != want || want == 413 && !strings.Contains(string(text), `"code":"request_too_large"`) {
+					if resp.StatusCode != want || want == 413 && !strings.Contains(string(text), `"Code":"request_too_large"`) {
 						t.Errorf("%d bytes: got %d %s", len(body), resp.StatusCode, text)
 					}
 				}
@@ -74,13 +118,18 @@ func TestBodyOverTheLimitIsRefused(t *testing.T) {
 }
 
 func TestBodyThatDripsIsGivenUp(t *testing.T) {
-	// One that is refused unread must not hold its connection either.
-	for token, status := range map[string]string{testToken: "408", "wrong": "401"} {
-		t.Run(status, func(t *testing.T) { drip(t, token, status) })
+	for _, tt := range []struct {
+		token, status string
+		after         time.Duration
+	}{
+		{testToken, "408", 60 * time.Second},
+		{"wrong", "401", 0}, // nobody waits for what nobody reads
+	} {
+		t.Run(tt.status, func(t *testing.T) { drip(t, tt.token, tt.status, tt.after) })
 	}
 }
 
-func drip(t *testing.T, token, status string) {
+func drip(t *testing.T, token, status string, after time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		f := serve(t, newFakeBroker(t), nil)
 		defer f.stop()
@@ -103,8 +152,8 @@ func drip(t *testing.T, token, status string) {
 		if !strings.HasPrefix(string(answer), "HTTP/1.1 "+status+" ") {
 			t.Errorf("got %q", answer)
 		}
-		if took := time.Since(began); took < 60*time.Second || took > 62*time.Second {
-			t.Errorf("given up after %v", took)
+		if took := time.Since(began); took < after || took > after+2*time.Second {
+			t.Errorf("given up after %v, want %v", took, after)
 		}
 	})
 }
@@ -434,9 +483,9 @@ func TestPlanReachesTheBroker(t *testing.T) {
 
 func TestNewRefusesWhatIsIncomplete(t *testing.T) {
 	for name, change := range map[string]func(*Options){
-		"no broker":         func(o *Options) { o.Broker = nil },
-		"no authentication": func(o *Options) { o.Authenticate = nil },
-		"a short key":       func(o *Options) { o.SessionKey = []byte("short") },
+		"no broker":   func(o *Options) { o.Broker = nil },
+		"no guard":    func(o *Options) { o.Guard = nil },
+		"a short key": func(o *Options) { o.SessionKey = []byte("short") },
 	} {
 		opts := testOptions(newFakeBroker(t))
 		change(&opts)
@@ -444,4 +493,23 @@ func TestNewRefusesWhatIsIncomplete(t *testing.T) {
 			t.Errorf("%s: got %v", name, s)
 		}
 	}
+}
+
+func TestACallWaitsForItsOwnBackendOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, catalog.Source{Backend: "late"}, catalog.Source{Backend: "mute"})
+		f := serve(t, b, nil)
+		defer f.stop()
+		begun := time.Now()
+		answers := make(chan string)
+		go func() {
+			answers <- f.ask(t, "/mcp", "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"late__echo","arguments":{}}}`)
+		}()
+		<-time.After(time.Second)
+		b.set(t, nativeSource(), fsSource(), catalog.Source{Backend: "late", Listed: true, Tools: fsTools()[1:2]}, catalog.Source{Backend: "mute"})
+		answer := <-answers
+		if !strings.Contains(answer, `"name":"echo"`) || time.Since(begun) != time.Second {
+			t.Errorf("after %s: %s", time.Since(begun), answer)
+		}
+	})
 }

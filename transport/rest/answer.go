@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"berth/broker"
 	"berth/transport/httpguard"
@@ -20,38 +19,18 @@ import (
 // a verb, in bytes.
 const maxSmallBody = 64 << 10
 
-// bodyWithin is how long a client may take to send its body.
-const bodyWithin = 60 * time.Second
-
 // readBody reads the body before the handler runs, so that a slow sender holds
 // nothing but its connection.
 func (a *api) readBody(limit int64, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if limit > 0 {
-			r.Body = http.MaxBytesReader(w, r.Body, limit)
-		}
-		control := http.NewResponseController(w)
-		// A writer without deadlines is no socket; there is nothing to bound.
-		_ = control.SetReadDeadline(time.Now().Add(bodyWithin))
-		body, err := io.ReadAll(r.Body)
-		_ = control.SetReadDeadline(time.Time{}) // or the end of the wait would look like a dropped connection
-		if err != nil {
-			a.fail(w, r, unreadable(err))
+		body, status, refusal := httpguard.ReadBody(w, r, limit)
+		if refusal != nil {
+			httpguard.WriteError(w, status, "", refusal)
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
 	})
-}
-
-// unreadable is the refusal of a body that did not arrive.
-func unreadable(err error) error {
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return &refused{status: http.StatusRequestEntityTooLarge, refusal: httpguard.TooLarge(tooLarge.Limit)}
-	}
-	return &refused{status: http.StatusBadRequest, word: "DeserializationError",
-		refusal: broker.Refuse(broker.CodeInvalidArguments, "The body of the request did not arrive whole.", nil)}
 }
 
 // refused is an error with a status of its own.
@@ -76,7 +55,6 @@ var statuses = map[broker.Code]int{
 	broker.CodeMethodNotAllowed:    http.StatusMethodNotAllowed,
 	broker.CodeJobTerminal:         http.StatusConflict,
 	broker.CodeIdempotencyConflict: http.StatusConflict,
-	broker.CodeHoldActive:          http.StatusConflict,
 	broker.CodeRequestTooLarge:     http.StatusRequestEntityTooLarge,
 	broker.CodeOverloaded:          http.StatusTooManyRequests,
 	broker.CodeInternal:            http.StatusInternalServerError,

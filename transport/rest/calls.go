@@ -75,6 +75,10 @@ func (a *api) run(ctx context.Context, caller broker.Principal, c CallRequest) C
 	}
 	plan, refusal := policy.Check(policy.Input{Profile: profile, Principal: caller, Name: c.Name, Arguments: c.Arguments, Meta: c.meta()})
 	if refusal != nil {
+		if owners := profile.MayHold(c.Name); refusal.Code == broker.CodeVerbUnknown && len(owners) > 0 {
+			// Nobody knows yet whether the verb exists.
+			refusal = broker.Refuse(broker.CodeCatalogPending, "The backend has not listed its tools yet; try again.", map[string]any{"pending": owners})
+		}
 		return CallAnswer{Refusal: refusal.JSON()}
 	}
 	reply := a.Calls.Do(ctx, a.request(caller, c, plan))
@@ -96,19 +100,24 @@ func (a *api) run(ctx context.Context, caller broker.Principal, c CallRequest) C
 }
 
 // profile gives the profile to look the name up in. Only a name that is not
-// known yet waits for backends of which nothing is known.
+// known yet waits, for the backends that it may belong to.
 func (a *api) profile(ctx context.Context, c CallRequest) (*catalog.Profile, *broker.Refusal) {
 	unknown := broker.Refuse(broker.CodeProfileUnknown, "There is no profile of this name.", map[string]any{"profile": c.Profile})
 	profile, ok := a.Calls.Catalog().Profile(c.Profile)
 	if !ok {
 		return nil, unknown
 	}
-	if _, known := profile.Resolve(c.Name); known || len(profile.Pending()) == 0 {
+	owners := profile.MayHold(c.Name)
+	if _, known := profile.Resolve(c.Name); known || len(owners) == 0 {
 		return profile, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.CatalogWait)
 	defer cancel()
-	if profile, ok = a.Calls.AwaitCatalog(ctx, c.Profile).Profile(c.Profile); !ok {
+	snapshot := a.Calls.Catalog()
+	for _, backend := range owners {
+		snapshot = a.Calls.AwaitCatalog(ctx, backend)
+	}
+	if profile, ok = snapshot.Profile(c.Profile); !ok {
 		return nil, unknown
 	}
 	return profile, nil

@@ -222,3 +222,16 @@ func TestANameNotKnownYetWaitsForItsBackend(t *testing.T) {
 		t.Errorf("body %s", body)
 	}
 }
+
+func TestAnUnknownNameOfABackendThatHasNotListedIsPending(t *testing.T) {
+	f := newFake(t)
+	f.snapshot = filesCatalog(t, false)
+	h := f.handler(nil, func(o *rest.Options) { o.CatalogWait = 1 })
+	for name, want := range map[string]string{"files__read": "catalog_pending", "nobody__read": "verb_unknown"} {
+		_, body := ask(t, h, "POST", "/api/v1/calls", `{"Name":"`+name+`"}`)
+		refusal, _ := object(t, body)["Refusal"].(map[string]any)
+		if refusal["code"] != want {
+			t.Errorf("%s: %s, want %s", name, body, want)
+		}
+	}
+}

@@ -77,7 +77,7 @@ func (a *api) mux() http.Handler {
 func administrators(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p, ok := httpguard.Principal(r.Context()); !ok || p.Role != broker.GlobalAdministrator {
-			httpguard.WriteError(w, http.StatusForbidden, "", broker.Refuse(broker.CodeGlobalAdministrator,
+			httpguard.Refuse(w, r, http.StatusForbidden, broker.Refuse(broker.CodeGlobalAdministrator,
 				"The operator API is for global administrators.", nil))
 			return
 		}
@@ -95,14 +95,14 @@ func healthz(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("ok")) // nobody to tell when the prober is gone
 }
 
-func notFound(w http.ResponseWriter, _ *http.Request) {
-	httpguard.WriteError(w, http.StatusNotFound, "", broker.Refuse(broker.CodeNotFound, "There is no such route.", nil))
+func notFound(w http.ResponseWriter, r *http.Request) {
+	httpguard.Refuse(w, r, http.StatusNotFound, broker.Refuse(broker.CodeNotFound, "There is no such route.", nil))
 }
 
 func otherMethod(allowed string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)
-		httpguard.WriteError(w, http.StatusMethodNotAllowed, "", broker.Refuse(broker.CodeMethodNotAllowed,
+		httpguard.Refuse(w, r, http.StatusMethodNotAllowed, broker.Refuse(broker.CodeMethodNotAllowed,
 			"This route answers to "+allowed+" only.", nil))
 	})
 }
@@ -111,5 +111,9 @@ func orNotFound(h http.Handler) http.Handler {
 	if h == nil {
 		return http.HandlerFunc(notFound)
 	}
-	return h
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Else the deadline of an earlier answer on this connection would count.
+		httpguard.Deadline(w)
+		h.ServeHTTP(w, r)
+	})
 }

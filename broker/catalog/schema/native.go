@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"berth/broker"
 	"berth/broker/shape"
@@ -90,10 +89,15 @@ func (p property) convert(text string) (string, bool) {
 	return "", false
 }
 
+// missing has the required properties whose absence has a code of its own.
+var missing = map[string]broker.Code{
+	"jobId": broker.CodeMissingJobID,
+}
+
 // NativeRefusal judges normalised arguments of a native verb. A required
-// property that is missing or blank is refused with the verb's own code where
-// the catalogue of codes has one (missing_job_id for jobId), everything else
-// as invalid_arguments with Violations. It is nil when the arguments fit.
+// property that is missing or blank is refused with its own code where it has
+// one, everything else as invalid_arguments with Violations. It is nil when
+// the arguments fit.
 func (s *Schema) NativeRefusal(args json.RawMessage) *broker.Refusal {
 	var object map[string]json.RawMessage
 	if trimmed := bytes.TrimSpace(args); len(trimmed) > 0 {
@@ -105,7 +109,7 @@ func (s *Schema) NativeRefusal(args json.RawMessage) *broker.Refusal {
 		if !blank(object[name]) {
 			continue
 		}
-		if code := broker.Code("missing_" + snake(name)); slices.Contains(broker.Codes(), code) {
+		if code, own := missing[name]; own {
 			return broker.Refuse(code, "The argument "+name+" is required.", map[string]any{"Argument": name})
 		}
 		return violated([]Violation{{pointer([]string{name}), "required", "a value"}})
@@ -135,19 +139,4 @@ func blank(v json.RawMessage) bool {
 	}
 	text, ok := shape.Text(v)
 	return ok && strings.TrimSpace(text) == ""
-}
-
-// snake turns camelCase into snake_case.
-func snake(name string) string {
-	var b strings.Builder
-	for _, r := range name {
-		if unicode.IsUpper(r) {
-			if b.Len() > 0 {
-				b.WriteByte('_')
-			}
-			r = unicode.ToLower(r)
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

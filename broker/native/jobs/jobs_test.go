@@ -176,7 +176,7 @@ func call(t *testing.T, ctx context.Context, c broker.Conn, who broker.Principal
 
 func TestJobStatusShowsWhatTheStatusHas(t *testing.T) {
 	failed := job(3, "bob", broker.JobFailed)
-	failed.Reason, failed.FailureMessage, failed.Refusal = broker.CodeHoldActive, "on hold", json.RawMessage(`{"Error":"on hold"}`)
+	failed.Reason, failed.FailureMessage, failed.Refusal = broker.CodeBackendRefused, "turned away", json.RawMessage(`{"Error":"turned away"}`)
 	done := job(2, "bob", broker.JobSucceeded)
 	done.Result = json.RawMessage(`{"content":[],"n":9007199254740993}`)
 	lost := job(4, "bob", broker.JobLost)
@@ -188,7 +188,7 @@ func TestJobStatusShowsWhatTheStatusHas(t *testing.T) {
 		{id(0), `{"JobId":"job_0",` + fmt.Sprintf(five, "Accepted") + `null}`},
 		{id(1), `{"JobId":"job_1",` + fmt.Sprintf(five, "Running") + `"2026-05-04T09:10:02Z"}`},
 		{id(2), `{"JobId":"job_2",` + fmt.Sprintf(five, "Succeeded") + `"2026-05-04T09:10:02Z","CompletedAtUtc":"2026-05-04T09:10:02Z","Result":{"content":[],"n":9007199254740993}}`},
-		{id(3), `{"JobId":"job_3",` + fmt.Sprintf(five, "Failed") + `"2026-05-04T09:10:02Z","CompletedAtUtc":"2026-05-04T09:10:02Z","FailureMessage":"on hold","Reason":"dispatch_hold_active","Refusal":{"Error":"on hold"}}`},
+		{id(3), `{"JobId":"job_3",` + fmt.Sprintf(five, "Failed") + `"2026-05-04T09:10:02Z","CompletedAtUtc":"2026-05-04T09:10:02Z","FailureMessage":"turned away","Reason":"backend_refused","Refusal":{"Error":"turned away"}}`},
 		{id(4), `{"JobId":"job_4",` + fmt.Sprintf(five, "Lost") + `"2026-05-04T09:10:02Z","CompletedAtUtc":"2026-05-04T09:10:02Z","FailureMessage":"lost","Reason":"job_lost_on_restart"}`},
 		{id(5), `{"JobId":"job_5",` + fmt.Sprintf(five, "Running") + `"2026-05-04T09:10:02Z","Warning":"journal_delayed"}`},
 	}

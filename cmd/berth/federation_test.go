@@ -1,0 +1,161 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"berth/cmd/internal/brokerproc"
+	"berth/transport/rest"
+)
+
+// A Berth behind a Berth: the outer one has the inner one as an HTTP backend,
+// with its token in a header.
+type federation struct {
+	t            *testing.T
+	inner, outer *house
+	wire         *wire // to the outer one
+}
+
+func newFederation(t *testing.T) *federation {
+	f := &federation{t: t, inner: newHouse(t), outer: newHouse(t)}
+	f.inner.configure(map[string]any{
+		"mcpServers": map[string]any{"st": f.inner.fixtureEntry(map[string]any{"long": []string{"work"}})},
+		"berth":      map[string]any{"drain_timeout": "0s"},
+	})
+	must(t, f.inner.start())
+	f.inner.listen = f.inner.broker.Addr() // and there it comes back
+	token, err := os.ReadFile(filepath.Join(f.inner.state, "api-token"))
+	must(t, err)
+	f.outer.env = []string{"INNER_TOKEN=" + strings.TrimSpace(string(token))}
+	f.outer.configure(map[string]any{
+		"mcpServers": map[string]any{"inner": map[string]any{"url": "http://" + f.inner.listen + "/mcp",
+			"headers": map[string]string{"Authorization": "Bearer ${INNER_TOKEN}"},
+			"berth":   map[string]any{"long": []string{"st__work"}}}},
+		"berth": map[string]any{"drain_timeout": "0s"},
+	})
+	must(t, f.outer.start())
+	f.wire = newWire(f.outer, "federated-client")
+	return f
+}
+
+// submit submits a long job through both and waits until the outer one tracks
+// it: until it has asked the inner one once, before which the handle is durable.
+func (f *federation) submit(seconds float64) string {
+	f.t.Helper()
+	job, err := f.wire.call(f.t.Context(), "inner__st__work", map[string]any{"seconds": seconds}, "")
+	must(f.t, err)
+	if job.JobID == "" {
+		f.t.Fatalf("no job: %s", job.Text)
+	}
+	before := f.polls()
+	eventually(f.t, "the outer broker has asked the inner one for the job", func() bool { return f.polls() > before })
+	return job.JobID
+}
+
+// polls is how often the inner broker answered job_status.
+func (f *federation) polls() (answered uint64) {
+	var list rest.Page[rest.Backend]
+	must(f.t, f.inner.api("/api/v1/backends", nil, &list))
+	for _, b := range list.Objects {
+		if b.Name == "berth" {
+			answered = b.Answered
+		}
+	}
+	return answered
+}
+
+func (f *federation) want(job, status, reason string) reply {
+	f.t.Helper()
+	got, err := f.wire.follow(f.t.Context(), job)
+	must(f.t, err)
+	if got.Status != status || got.Reason != reason {
+		f.t.Errorf("job %s is %s for the reason %q (%s), want %s %q", job, got.Status, got.Reason, got.FailureMessage, status, reason)
+	}
+	return got
+}
+
+func TestALongJobIsFollowedThroughTwoBrokers(t *testing.T) {
+	t.Parallel()
+	f := newFederation(t)
+	names, err := f.wire.request(t.Context(), "tools/list", map[string]any{})
+	must(t, err)
+	if !strings.Contains(string(names), `"inner__st__work"`) || !strings.Contains(string(names), `"inner__job_status"`) {
+		t.Errorf("the outer broker lists %.500s", names)
+	}
+	if got, err := f.wire.call(t.Context(), "inner__st__add", map[string]any{"a": 1, "b": 2}, ""); err != nil || got.Text != "3" {
+		t.Errorf("a plain call through both: %v, %+v", err, got)
+	}
+	got := f.want(f.submit(1.5), "Succeeded", "")
+	if !strings.Contains(string(got.Result), "waited 1.5 s") {
+		t.Errorf("the result is %s", got.Result)
+	}
+}
+
+func TestARestartOfTheOuterBrokerGoesOnFollowing(t *testing.T) {
+	t.Parallel()
+	f := newFederation(t)
+	job := f.submit(6)
+	f.outer.broker.Kill()
+	f.outer.awaitNobody()
+	must(t, f.outer.start())
+	var list rest.JobPage
+	must(t, f.outer.api("/api/v1/jobs", nil, &list))
+	if len(list.Objects) != 1 || !strings.Contains(string(list.Objects[0]), `"Status":"Running"`) {
+		t.Errorf("right after the restart the list is %s, want one job, Running", list.Objects)
+	}
+	got := f.want(job, "Succeeded", "")
+	if !strings.Contains(string(got.Result), "waited 6 s") {
+		t.Errorf("the result is %s", got.Result)
+	}
+	if code, out, errOut := f.outer.berth("journal", "check"); code != exitOK {
+		t.Errorf("exit %d, %s%s", code, out, errOut)
+	}
+}
+
+func TestARestartOfTheInnerBrokerLosesTheJob(t *testing.T) {
+	t.Parallel()
+	f := newFederation(t)
+	job := f.submit(600)
+	f.inner.broker.Kill()
+	must(t, f.inner.start())
+	f.want(job, "Lost", "job_lost_on_restart") // the inner one's own word
+	if got, err := f.wire.call(t.Context(), "inner__st__add", map[string]any{"a": 1, "b": 2}, ""); err != nil || got.Text != "3" {
+		t.Errorf("a call after the inner restart: %v, %+v", err, got)
+	}
+}
+
+func TestARestartOfBothLosesTheJobForItsRuntimeID(t *testing.T) {
+	t.Parallel()
+	f := newFederation(t)
+	job := f.submit(600)
+	f.outer.broker.Kill()
+	f.inner.broker.Kill()
+	must(t, f.inner.start())
+	must(t, f.outer.start())
+	f.want(job, "Lost", "tracked_work_lost")
+	if code, out, errOut := f.outer.berth("journal", "check"); code != exitOK {
+		t.Errorf("exit %d, %s%s", code, out, errOut)
+	}
+}
+
+func TestAnInnerBrokerThatIsGoneIsNotTheEndOfItsWork(t *testing.T) {
+	t.Parallel()
+	f := newFederation(t)
+	job := f.submit(600)
+	f.inner.broker.Kill()
+	got, err := f.wire.call(t.Context(), "inner__st__add", map[string]any{"a": 1, "b": 2}, "")
+	if err != nil || got.Code != "backend_unavailable" {
+		t.Errorf("a call to the dead inner broker: %v, %+v", err, got)
+	}
+	if got, err := f.wire.status(t.Context(), job, 0); err != nil || got.Status != "Running" {
+		t.Errorf("the job while nothing is known of its work: %v, %+v", err, got)
+	}
+	if err := f.outer.broker.Stop(); err != nil {
+		t.Error(err)
+	}
+	if err := f.outer.witness.AwaitNobody(brokerproc.Patience); err != nil {
+		t.Error(err)
+	}
+}
