@@ -57,8 +57,10 @@ func TestDriveCountsCheckedCallsOfEveryClient(t *testing.T) {
 
 func TestDriveRefusesToCountWhatIsWrong(t *testing.T) {
 	for name, spoil := range map[string]func(body []byte) (status int, spoiled []byte){
-		"another text":   func(body []byte) (int, []byte) { return 200, bytes.Replace(body, []byte("fox"), []byte("dog"), 1) },
-		"another id":     func(body []byte) (int, []byte) { return 200, bytes.Replace(body, []byte(`"id":1`), []byte(`"id":2`), 1) },
+		"another text": func(body []byte) (int, []byte) { return 200, bytes.Replace(body, []byte("fox"), []byte("dog"), 1) },
+		"another id": func(body []byte) (int, []byte) {
+			return 200, bytes.Replace(body, []byte(`"id":1`), []byte(`"id":2`), 1)
+		},
 		"a status":       func(body []byte) (int, []byte) { return 500, body },
 		"a short answer": func(body []byte) (int, []byte) { return 200, body[:20] },
 	} {
