@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -385,7 +386,11 @@ func TestStopTellsEachCallWhatHappened(t *testing.T) {
 func TestCatalogWaitsForAFirstListAndNotForAFailedStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
+		var back atomic.Bool
 		w := start(t, &upstream{open: func(ctx context.Context, _ int) (*conn, error) {
+			if back.Load() {
+				return nil, nil
+			}
 			select {
 			case <-gate:
 				return nil, errors.New("no")
@@ -407,8 +412,7 @@ func TestCatalogWaitsForAFirstListAndNotForAFailedStart(t *testing.T) {
 		if time.Since(began) != 0 || len(p.Pending()) != 1 {
 			t.Fatal("a list waited for a backend that is known to be down")
 		}
-		synctest.Wait()
-		w.up.open = nil
+		back.Store(true)
 		elapse(time.Minute)
 		w.AwaitCatalog(context.Background(), "") // wakes it, all the same
 		synctest.Wait()
