@@ -10,9 +10,10 @@ import (
 
 // Upstream is a way to reach one backend. Open brings up a new incarnation and
 // returns once its tools are listed; it is called again after that life has
-// ended, never twice at once. Its error is a *broker.OpenError.
+// ended, never twice at once. Its error is a *broker.OpenError. hear takes what
+// that life sends outside of any call.
 type Upstream interface {
-	Open(ctx context.Context) (broker.Conn, error)
+	Open(ctx context.Context, hear broker.Hear) (broker.Conn, error)
 }
 
 // Journal is what the actors need of the journal. Every method is safe for
@@ -56,9 +57,9 @@ type Request struct {
 	CallTimeout  time.Duration
 	QueueTimeout time.Duration
 
-	// Progress, when not nil, is called in order, never after Do has returned,
-	// and must not block.
-	Progress func(broker.Progress)
+	// Peer is the caller while it waits; nothing of it is called after Do has
+	// returned.
+	Peer broker.Peer
 }
 
 // Reply is the one answer to a Request: exactly one of Answer, Refusal and Job

@@ -66,9 +66,9 @@ type offer struct {
 	idleTimeout  time.Duration
 	// begin runs off the mailbox just before the call is sent, with the seat
 	// held; a refusal is the outcome and nothing is sent.
-	begin    func(ctx context.Context, runtimeID string) *broker.Refusal
-	progress func(broker.Progress)
-	offered  time.Time
+	begin   func(ctx context.Context, runtimeID string) *broker.Refusal
+	peer    broker.Peer
+	offered time.Time
 
 	isJob atomic.Bool // the limits of a call no longer apply
 
@@ -244,6 +244,8 @@ type backend struct {
 	answered     uint64
 	failed       uint64
 	retiring     bool
+	hearing      *ear // of the present incarnation, or the one being opened
+	relisting    bool
 }
 
 func newBackend(sys *System, cfg BackendConfig) *backend {
@@ -296,6 +298,12 @@ func (b *backend) Receive(ctx actor.Context) {
 		if m.life == b.life && m.arming == b.arming {
 			b.tick()
 		}
+	case *heard:
+		b.heard(m)
+	case *relist:
+		b.relist(m)
+	case *relisted:
+		b.relisted(m)
 	case *ensureUp:
 		if b.conn == nil {
 			if r := b.wake(); r != nil {

@@ -47,7 +47,7 @@ func (b *backend) open() {
 	b.sys.work.Go(func() {
 		defer cancel()
 		m := &opened{life: life, sys: b.sys}
-		m.conn, m.err = openUpstream(ctx, b.cfg.Upstream)
+		m.conn, m.err = openUpstream(ctx, b.cfg.Upstream, b.ear(b.incarnation+1))
 		if m.err != nil && context.Cause(ctx) != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			m.err = errStart{m.err}
 		}
@@ -62,13 +62,13 @@ func (e errStart) Unwrap() error { return e.error }
 
 // openUpstream turns a panic of a transport into an error, so that one backend
 // cannot end the process.
-func openUpstream(ctx context.Context, u Upstream) (conn broker.Conn, err error) {
+func openUpstream(ctx context.Context, u Upstream, hear broker.Hear) (conn broker.Conn, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			conn, err = nil, fmt.Errorf("the transport to the backend panicked: %v", p)
 		}
 	}()
-	return u.Open(ctx)
+	return u.Open(ctx, hear)
 }
 
 func (b *backend) setState(s BackendState) {
@@ -89,6 +89,7 @@ func (b *backend) opened(m *opened) {
 		b.openFailed(m.err)
 		return
 	}
+	b.relisting = false
 	b.conn, b.inc = m.conn, m.conn.Incarnation()
 	b.incarnation++
 	b.failures, b.lastError, b.triedEarly = 0, "", false
@@ -108,6 +109,7 @@ func (b *backend) opened(m *opened) {
 	for _, o := range control {
 		b.start(o)
 	}
+	b.heard(&heard{life: b.life, incarnation: b.incarnation}) // what came during the start
 	b.pump()
 }
 

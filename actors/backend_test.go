@@ -12,15 +12,15 @@ import (
 	"berth/broker"
 )
 
-func failing(f *broker.Failure) func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
-	return func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
+func failing(f *broker.Failure) func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
+	return func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
 		return broker.Answer{}, f
 	}
 }
 
 func TestCallIsAnsweredAsTheBackendSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &upstream{call: func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
+		up := &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
 			return broker.Answer{Error: &broker.RPCError{Code: -7, Message: "no", Data: []byte(`{"n":12345678901234567890}`)}}, nil
 		}}
 		w := start(t, up)
@@ -91,7 +91,7 @@ func TestUnsentCallIsTriedOnceOnTheNextIncarnation(t *testing.T) {
 func TestSentCallIsNeverTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		w := start(t, &upstream{call: func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
+		w := start(t, &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
 			calls++
 			return broker.Answer{}, &broker.Failure{Dispatched: true, Gone: true, Cause: "died", Stderr: "panic: x"}
 		}})
@@ -125,7 +125,7 @@ func TestIdentityIsAPrecondition(t *testing.T) {
 	t.Run("not up yet", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			sent := false
-			w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, p func(broker.Progress)) (broker.Answer, error) {
+			w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, p broker.Peer) (broker.Answer, error) {
 				sent = true
 				return echo(ctx, c, p)
 			}})
@@ -144,7 +144,7 @@ func TestIdentityIsAPrecondition(t *testing.T) {
 	})
 	t.Run("on the answer", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := start(t, &upstream{call: func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
+			w := start(t, &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
 				return broker.Answer{Result: text("secret of another"), RuntimeID: "other"}, nil
 			}})
 			r := w.do(expect("life-1"))
@@ -256,19 +256,19 @@ func TestRunLimits(t *testing.T) {
 
 func TestProgressIsASignOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, progress func(broker.Progress)) (broker.Answer, error) {
+		w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, peer broker.Peer) (broker.Answer, error) {
 			for range 6 {
 				select {
 				case <-time.After(5 * time.Second):
-					progress(broker.Progress{Params: []byte(`{}`)})
+					peer.Progress(broker.Progress{Params: []byte(`{}`)})
 				case <-ctx.Done():
 					return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "cancelled"}
 				}
 			}
-			return echo(ctx, c, progress)
+			return echo(ctx, c, peer)
 		}}, func(o *Options) { o.Backends[0].IdleTimeout = 10 * time.Second })
 		seen := 0
-		if r := w.do(func(r *Request) { r.Progress = func(broker.Progress) { seen++ } }); r.Answer == nil || seen != 6 {
+		if r := w.do(func(r *Request) { r.Peer.Progress = func(broker.Progress) { seen++ } }); r.Answer == nil || seen != 6 {
 			t.Fatalf("%+v, %d progress notifications", r, seen)
 		}
 	})
@@ -348,7 +348,7 @@ func TestPanicOfABackendActorAnswersWhatItHeldAndStartsAnew(t *testing.T) {
 
 func TestPanicOfATransportEndsThatCallAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, &upstream{call: func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) { panic("boom") }})
+		w := start(t, &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) { panic("boom") }})
 		if got := w.code(w.do()); got != broker.CodeOutcomeUnknown {
 			t.Fatal(got)
 		}

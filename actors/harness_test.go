@@ -23,7 +23,7 @@ import (
 // upstream is a backend that does as its test says.
 type upstream struct {
 	open func(ctx context.Context, life int) (*conn, error) // nil: a conn with call
-	call func(ctx context.Context, c *broker.Call, progress func(broker.Progress)) (broker.Answer, error)
+	call func(ctx context.Context, c *broker.Call, peer broker.Peer) (broker.Answer, error)
 	verb string // a further tool
 
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ type upstream struct {
 	tries int
 }
 
-func (u *upstream) Open(ctx context.Context) (broker.Conn, error) {
+func (u *upstream) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) {
 	u.mu.Lock()
 	u.tries++
 	life := u.tries
@@ -70,7 +70,7 @@ type conn struct {
 	up       *upstream
 	id       string // runtime id
 	reported bool
-	call     func(ctx context.Context, c *broker.Call, progress func(broker.Progress)) (broker.Answer, error)
+	call     func(ctx context.Context, c *broker.Call, peer broker.Peer) (broker.Answer, error)
 	broken   bool // Incarnation panics
 	done     chan struct{}
 	once     sync.Once
@@ -87,7 +87,7 @@ func (c *conn) Incarnation() broker.Incarnation {
 	return broker.Incarnation{RuntimeID: c.id, Reported: c.reported, Tools: tools, Done: c.done, Cause: func() string { return "the test ended it" }}
 }
 
-func (c *conn) Call(ctx context.Context, call *broker.Call, progress func(broker.Progress)) (broker.Answer, error) {
+func (c *conn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {
 	f := c.call
 	if f == nil {
 		f = c.up.call
@@ -95,11 +95,15 @@ func (c *conn) Call(ctx context.Context, call *broker.Call, progress func(broker
 	if f == nil {
 		f = echo
 	}
-	a, err := f(ctx, call, progress)
+	a, err := f(ctx, call, peer)
 	if err == nil && a.RuntimeID == "" {
 		a.RuntimeID = c.id
 	}
 	return a, err
+}
+
+func (c *conn) List(context.Context) ([]broker.Tool, []string, error) {
+	return c.Incarnation().Tools, nil, nil
 }
 
 func (c *conn) Close(context.Context) error {
@@ -113,7 +117,7 @@ func tool(name string) broker.Tool {
 	return broker.Tool{Name: name, Raw: json.RawMessage(`{"name":"` + name + `","inputSchema":{"type":"object"}}`)}
 }
 
-func echo(_ context.Context, c *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
+func echo(_ context.Context, c *broker.Call, _ broker.Peer) (broker.Answer, error) {
 	return broker.Answer{Result: text(string(c.Params))}, nil
 }
 
@@ -123,7 +127,7 @@ func text(s string) json.RawMessage {
 }
 
 // untilCancelled is a call that runs until it is cancelled and never answers.
-func untilCancelled(ctx context.Context, _ *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
+func untilCancelled(ctx context.Context, _ *broker.Call, _ broker.Peer) (broker.Answer, error) {
 	<-ctx.Done()
 	return broker.Answer{}, &broker.Failure{Dispatched: true, Abandoned: true, Cause: "cancelled"}
 }

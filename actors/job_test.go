@@ -24,8 +24,8 @@ func promoted(after time.Duration) func(*Request) {
 }
 
 // gated is a call that answers once the gate is open.
-func gated(gate <-chan struct{}) func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
-	return func(ctx context.Context, _ *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
+func gated(gate <-chan struct{}) func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
+	return func(ctx context.Context, _ *broker.Call, _ broker.Peer) (broker.Answer, error) {
 		select {
 		case <-gate:
 			return broker.Answer{Result: text("done")}, nil
@@ -71,7 +71,7 @@ func TestLongVerbIsOnDiskBeforeItsCallerIsTold(t *testing.T) {
 func TestNoRecordNoJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int64
-		w := start(t, &upstream{call: func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
+		w := start(t, &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
 			sent.Add(1)
 			return broker.Answer{Result: text("x")}, nil
 		}})
@@ -90,7 +90,7 @@ func TestNoRecordNoJob(t *testing.T) {
 func TestIdempotencyKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int64
-		w := start(t, &upstream{call: func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
+		w := start(t, &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
 			sent.Add(1)
 			return broker.Answer{Result: text("x")}, nil
 		}})
@@ -116,7 +116,7 @@ func TestIdempotencyKey(t *testing.T) {
 func TestManyCallersOfOneKeyShareOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int64
-		w := start(t, &upstream{call: func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
+		w := start(t, &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
 			sent.Add(1)
 			return broker.Answer{Result: text("x")}, nil
 		}})
@@ -219,7 +219,7 @@ func TestPromotionThatCannotBeWrittenLeavesTheCallACall(t *testing.T) {
 // call has one reply, and each handle a job with the result.
 func TestAnswerAndPromotionAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, p func(broker.Progress)) (broker.Answer, error) {
+		w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, p broker.Peer) (broker.Answer, error) {
 			<-time.After(time.Second)
 			return broker.Answer{Result: text("done")}, nil
 		}}, func(o *Options) { o.Backends[0].Admission.Seats, o.Backends[0].Admission.MaxQueuedCalls = 100, 100 })
@@ -244,19 +244,19 @@ func TestAnswerAndPromotionAtOnce(t *testing.T) {
 func TestOutcomesBecomeStatuses(t *testing.T) {
 	tests := []struct {
 		name    string
-		call    func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error)
+		call    func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error)
 		status  broker.JobStatus
 		reason  broker.Code
 		message string
 	}{
-		{"tool error", func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
+		{"tool error", func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
 			return broker.Answer{Result: json.RawMessage(`{"isError":true,"content":[{"type":"text","text":"it broke"}]}`)}, nil
 		}, broker.JobFailed, broker.CodeOperationFailed, "it broke"},
-		{"protocol error", func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
+		{"protocol error", func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
 			return broker.Answer{Error: &broker.RPCError{Code: -32000, Message: "no such thing"}}, nil
 		}, broker.JobFailed, broker.CodeOperationFailed, "no such thing"},
 		{"no answer", failing(&broker.Failure{Dispatched: true, Cause: "reset"}), broker.JobFailed, broker.CodeOutcomeUnknown, ""},
-		{"blank failure", func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
+		{"blank failure", func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
 			return broker.Answer{Error: &broker.RPCError{Code: 1, Message: " "}}, nil
 		}, broker.JobFailed, broker.CodeOperationFailed, "Operation failed."},
 	}
@@ -280,7 +280,7 @@ func TestHoldIsLookedAtAgainBeforeTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const held broker.Code = "held" // whoever holds brings the code
 		var sent atomic.Int64
-		w := start(t, &upstream{call: func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
+		w := start(t, &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
 			sent.Add(1)
 			return broker.Answer{Result: text("x")}, nil
 		}}, func(o *Options) {
@@ -395,7 +395,7 @@ func TestOutcomeSurvivesAJournalOutage(t *testing.T) {
 func TestRunningIsDurableBeforeTheCallIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int64
-		up := &upstream{call: func(context.Context, *broker.Call, func(broker.Progress)) (broker.Answer, error) {
+		up := &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
 			sent.Add(1)
 			return broker.Answer{Result: text("x")}, nil
 		}}
@@ -465,7 +465,7 @@ type tracker struct {
 	answer atomic.Value // string: the status document
 }
 
-func (k *tracker) call(_ context.Context, c *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
+func (k *tracker) call(_ context.Context, c *broker.Call, _ broker.Peer) (broker.Answer, error) {
 	if strings.Contains(string(c.Params), statusVerb) {
 		k.polls.Add(1)
 		if !strings.Contains(string(c.Params), `"jobId":"inner-1"`) || c.Lane != broker.LaneControl {

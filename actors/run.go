@@ -29,12 +29,12 @@ func execute(r *run, conn broker.Conn, runtimeID string, begin func(context.Cont
 	if limit := r.offer.runTimeout; limit > 0 {
 		defer time.AfterFunc(limit, func() { r.expire(errCallTimeout) }).Stop()
 	}
-	progress := r.offer.progress
+	peer := r.offer.peer
 	if idle := r.offer.idleTimeout; idle > 0 {
 		timer := time.AfterFunc(idle, func() { r.expire(errIdleTimeout) })
 		defer timer.Stop()
-		inner := progress
-		progress = func(p broker.Progress) {
+		inner := peer.Progress
+		peer.Progress = func(p broker.Progress) {
 			timer.Reset(idle)
 			if inner != nil {
 				inner(p)
@@ -42,7 +42,7 @@ func execute(r *run, conn broker.Conn, runtimeID string, begin func(context.Cont
 		}
 	}
 	done.started = now()
-	answer, err := conn.Call(r.ctx, r.offer.call, progress)
+	answer, err := conn.Call(r.ctx, r.offer.call, peer)
 	done.ended = now()
 	if err != nil {
 		done.failure = asFailure(err)

@@ -171,7 +171,7 @@ func (s *session) submit(m *submit) {
 		return
 	}
 	s.sys.send(m.backend, &offer{
-		sys: s.sys, call: req.Call, owner: s.self, offered: s.sys.now(), progress: req.Progress,
+		sys: s.sys, call: req.Call, owner: s.self, offered: s.sys.now(), peer: req.Peer,
 		queueTimeout: req.QueueTimeout, runTimeout: req.CallTimeout,
 	})
 	s.armPromotion(c, req.PromoteAfter)

@@ -87,7 +87,7 @@ func TestBytesInFlightAreBoundedAndGivenBack(t *testing.T) {
 func TestCancelReachesTheBackendAndTheCallerIsNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cancelled := make(chan error, 1)
-		w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
+		w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ broker.Peer) (broker.Answer, error) {
 			<-ctx.Done()
 			cancelled <- context.Cause(ctx)
 			return broker.Answer{Result: text("late")}, nil
@@ -115,7 +115,7 @@ func TestCancelReachesTheBackendAndTheCallerIsNotAnswered(t *testing.T) {
 func TestCancelOfAQueuedCallTakesNoSeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int64
-		w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, p func(broker.Progress)) (broker.Answer, error) {
+		w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, p broker.Peer) (broker.Answer, error) {
 			sent.Add(1)
 			return untilCancelled(ctx, c, p)
 		}})
@@ -156,7 +156,7 @@ func TestDroppedConnection(t *testing.T) {
 	t.Run("a running read is cancelled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ended := make(chan error, 1)
-			w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
+			w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ broker.Peer) (broker.Answer, error) {
 				<-ctx.Done()
 				ended <- context.Cause(ctx)
 				return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "cancelled"}
@@ -177,7 +177,7 @@ func TestDroppedConnection(t *testing.T) {
 	t.Run("any other call goes on and is recorded", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			gate := make(chan struct{})
-			w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, p func(broker.Progress)) (broker.Answer, error) {
+			w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, p broker.Peer) (broker.Answer, error) {
 				<-gate
 				return broker.Answer{Result: text("done")}, ctx.Err()
 			}})
@@ -200,15 +200,15 @@ func TestDroppedConnection(t *testing.T) {
 func TestProgressEndsWithTheReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		w := start(t, &upstream{call: func(_ context.Context, _ *broker.Call, progress func(broker.Progress)) (broker.Answer, error) {
-			progress(broker.Progress{Params: []byte(`{"progress":1}`)})
+		w := start(t, &upstream{call: func(_ context.Context, _ *broker.Call, peer broker.Peer) (broker.Answer, error) {
+			peer.Progress(broker.Progress{Params: []byte(`{"progress":1}`)})
 			<-gate
-			progress(broker.Progress{Params: []byte(`{"progress":2}`)})
+			peer.Progress(broker.Progress{Params: []byte(`{"progress":2}`)})
 			return broker.Answer{Result: text("done")}, nil
 		}})
 		var seen atomic.Int64
 		r := w.do(func(r *Request) {
-			r.Progress = func(broker.Progress) { seen.Add(1) }
+			r.Peer.Progress = func(broker.Progress) { seen.Add(1) }
 			r.PromoteAfter = time.Second
 		})
 		if r.Job == nil {
@@ -262,7 +262,7 @@ func TestIdleSessionIsDroppedAfterAnHour(t *testing.T) {
 func TestEndOfASessionCancelsItsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan struct{})
-		w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
+		w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ broker.Peer) (broker.Answer, error) {
 			<-ctx.Done()
 			close(ended)
 			return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "cancelled"}

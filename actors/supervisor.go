@@ -270,6 +270,7 @@ func (s *supervisor) rebuild() {
 		s.log.Warn("a verb is not served as it was listed", slog.String("backend", q.Backend), slog.String("verb", q.Verb), slog.String("code", q.Code), slog.String("reason", q.Reason))
 	}
 	s.sys.snapshot.Store(snapshot)
+	s.sys.hub.publish(Notice{Method: CatalogChanged})
 	s.publish()
 }
 

@@ -58,6 +58,7 @@ type System struct {
 	as      *actor.ActorSystem
 	root    *actor.RootContext
 	budget  *admission.Budget
+	hub     hub
 	started chan struct{}
 
 	// set by the supervisor before it spawns anything
@@ -185,8 +186,8 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 	if backend == nil {
 		return Reply{Refusal: broker.Refuse(broker.CodeBackendUnavailable, "No backend of this name is configured.", map[string]any{"backend": req.Call.Backend})}
 	}
-	gate := newProgressGate(req.Progress)
-	req.Progress = gate.pass()
+	gate := newGate(req.Peer)
+	req.Peer = gate.peer()
 	defer gate.close()
 
 	replies := make(chan Reply, 1)

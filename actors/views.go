@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -235,34 +234,6 @@ func (s *System) stopActor(pid *actor.PID) {
 	if err := s.root.StopFuture(pid).Wait(); err != nil {
 		s.log.Warn("an actor did not stop in time", slog.String("actor", pid.Id), slog.String("cause", err.Error()))
 	}
-}
-
-// progressGate lets progress through until the call has its reply.
-type progressGate struct {
-	mu     sync.Mutex
-	closed bool
-	to     func(broker.Progress)
-}
-
-func newProgressGate(to func(broker.Progress)) *progressGate { return &progressGate{to: to} }
-
-func (g *progressGate) pass() func(broker.Progress) {
-	if g.to == nil {
-		return nil
-	}
-	return func(p broker.Progress) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if !g.closed {
-			g.to(p)
-		}
-	}
-}
-
-func (g *progressGate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
 }
 
 // isBackend tells a backend's actor by its name.

@@ -35,6 +35,17 @@ type Call struct {
 
 	WantProgress      bool
 	ExpectedRuntimeID string // checked before admission and on the answer
+
+	Client Client
+}
+
+// Client is what a harness said of itself: at its handshake, or, in the
+// stateless era, with the request.
+type Client struct {
+	Version      string          // of the protocol
+	Stateless    bool            // 2026-07-28 and later
+	Info         json.RawMessage // clientInfo; nil when unknown
+	Capabilities json.RawMessage // nil when unknown, which counts as none
 }
 
 // Bytes is what the call weighs against the limit on bytes in flight.

@@ -19,7 +19,7 @@ func benchCalls(b *testing.B, c broker.Conn, callers int) {
 	var failed atomic.Int64
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, err := c.Call(context.Background(), cl, nil); err != nil {
+			if _, err := c.Call(context.Background(), cl, broker.Peer{}); err != nil {
 				failed.Add(1)
 			}
 		}
@@ -32,7 +32,7 @@ func benchCalls(b *testing.B, c broker.Conn, callers int) {
 func BenchmarkStdioEcho(b *testing.B) {
 	for name, callers := range map[string]int{"1": 1, "16": 16, "64": 64} {
 		b.Run(name, func(b *testing.B) {
-			c, err := NewStdio(StdioConfig{Start: startProcess}, Options{}).Open(b.Context())
+			c, err := NewStdio(StdioConfig{Start: startProcess}, Options{}).Open(b.Context(), nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -41,7 +41,7 @@ func BenchmarkStdioEcho(b *testing.B) {
 				b.ReportAllocs()
 				cl := call(benchParams)
 				for b.Loop() {
-					if _, err := c.Call(context.Background(), cl, nil); err != nil {
+					if _, err := c.Call(context.Background(), cl, broker.Peer{}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -59,7 +59,7 @@ func BenchmarkHTTPEcho(b *testing.B) {
 			u.script = func(w http.ResponseWriter, _ *http.Request, m message) { u.answer(w, m, string(m.params)) }
 			u.Server = httptest.NewServer(u)
 			defer u.Server.Close()
-			c, err := NewHTTP(HTTPConfig{URL: u.URL}, Options{}).Open(b.Context())
+			c, err := NewHTTP(HTTPConfig{URL: u.URL}, Options{}).Open(b.Context(), nil)
 			if err != nil {
 				b.Fatal(err)
 			}

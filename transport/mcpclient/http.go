@@ -32,13 +32,14 @@ func (h *HTTP) Noise() Noise { return h.noise.snapshot() }
 
 // Open starts a session (or finds that the server keeps none) and lists the
 // tools. Its error is a *broker.OpenError.
-func (h *HTTP) Open(ctx context.Context) (broker.Conn, error) {
+func (h *HTTP) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.opts.OpenTimeout)
 	defer cancel()
 	c, err := h.newConn()
 	if err != nil {
 		return nil, refuse(err, "", h.opts)
 	}
+	c.hear = hear
 	if err := c.open(ctx); err != nil {
 		open := refuse(err, "", h.opts)
 		closing, stop := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
@@ -82,6 +83,11 @@ func newBase(inFlight int) *http.Transport {
 		WriteBufferSize:        16 << 10,
 		ReadBufferSize:         16 << 10,
 	}
+}
+
+// List implements broker.Conn.
+func (c *httpConn) List(ctx context.Context) ([]broker.Tool, []string, error) {
+	return listTools(ctx, c, c.opts)
 }
 
 func (c *httpConn) open(ctx context.Context) error {

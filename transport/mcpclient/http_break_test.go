@@ -22,12 +22,12 @@ func TestNothingListensIsNotDispatched(t *testing.T) {
 	h, c := u.open(t, Options{})
 	c.(*httpConn).base.CloseIdleConnections() // else the call may be faster than the news
 	u.Server.Close()
-	_, err := c.Call(t.Context(), call(`{}`), nil)
+	_, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if got := failure(t, err); got.Dispatched || !got.Gone || strings.Contains(got.Cause, u.URL) {
 		t.Errorf("failure: %+v", got)
 	}
 	<-c.Incarnation().Done
-	_, err = h.Open(t.Context())
+	_, err = h.Open(t.Context(), nil)
 	var open *broker.OpenError
 	if !errors.As(err, &open) || open.Auth || !strings.Contains(open.Cause, "refuses connections") {
 		t.Errorf("Open: %v", err)
@@ -56,7 +56,7 @@ func TestADeadPooledConnectionIsReplacedAndTheCallSentOnce(t *testing.T) {
 		return conn, err
 	}
 	for n := int64(1); n <= 3; n++ {
-		if _, err := c.Call(t.Context(), call(`{}`), nil); err != nil {
+		if _, err := c.Call(t.Context(), call(`{}`), broker.Peer{}); err != nil {
 			t.Fatal(err)
 		}
 		if calls.Load() != n {
@@ -82,7 +82,7 @@ func TestAFreshConnectionThatTakesNothingIsNotDispatched(t *testing.T) {
 		}
 		return conn, err
 	}
-	_, err := c.Call(t.Context(), call(`{}`), nil)
+	_, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if got := failure(t, err); got.Dispatched || got.Gone {
 		t.Errorf("failure: %+v", got)
 	}
@@ -109,7 +109,7 @@ func TestAConnectionThatBreaksIsDispatchedAndNoEnd(t *testing.T) {
 				conn.Close()
 			})
 			_, c := u.open(t, Options{})
-			_, err := c.Call(t.Context(), call(`{}`), nil)
+			_, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 			if got := failure(t, err); !got.Dispatched || got.Gone || got.Abandoned || got.Refusal != nil {
 				t.Errorf("failure: %+v", got)
 			}
@@ -153,11 +153,11 @@ func TestHTTPOversizedAnswers(t *testing.T) {
 				u.answer(w, m, `{}`)
 			}
 			h, c := u.open(t, Options{MaxAnswer: limit})
-			_, err := c.Call(t.Context(), call(`{"name":"big"}`), nil)
+			_, err := c.Call(t.Context(), call(`{"name":"big"}`), broker.Peer{})
 			if got := failure(t, err); got.Refusal == nil || got.Refusal.Code != broker.CodeAnswerTooLarge || got.Gone {
 				t.Errorf("failure: %+v", got)
 			}
-			if _, err := c.Call(t.Context(), call(`{}`), nil); err != nil {
+			if _, err := c.Call(t.Context(), call(`{}`), broker.Peer{}); err != nil {
 				t.Error(err)
 			}
 			if h.Noise().Oversized != 1 {
@@ -191,7 +191,7 @@ func TestHTTPCancelIsSentAndTheGraceKept(t *testing.T) {
 			}
 			done := make(chan outcome, 1)
 			go func() {
-				a, err := c.Call(ctx, call(`{}`), nil)
+				a, err := c.Call(ctx, call(`{}`), broker.Peer{})
 				done <- outcome{a, err}
 			}()
 			called := <-u.seen
@@ -230,7 +230,7 @@ func TestACallThatWaitsForAConnectionIsNotDispatched(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-dialling; cancel() }()
-	_, err := c.Call(ctx, call(`{}`), nil)
+	_, err := c.Call(ctx, call(`{}`), broker.Peer{})
 	if got := failure(t, err); got.Dispatched || got.Gone || got.Abandoned {
 		t.Errorf("failure: %+v", got)
 	}
@@ -253,11 +253,11 @@ func TestSlowHeadersDoNotEndACall(t *testing.T) {
 	_, c := u.open(t, Options{})
 	done := make(chan error, 1)
 	go func() {
-		_, err := c.Call(t.Context(), call(`{"slow":true}`), nil)
+		_, err := c.Call(t.Context(), call(`{"slow":true}`), broker.Peer{})
 		done <- err
 	}()
 	<-u.seen
-	if _, err := c.Call(t.Context(), call(`{}`), nil); err != nil { // another is not delayed
+	if _, err := c.Call(t.Context(), call(`{}`), broker.Peer{}); err != nil { // another is not delayed
 		t.Error(err)
 	}
 	close(release)
@@ -271,7 +271,7 @@ func TestAnOpenThatGetsNoHeadersEndsInTime(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
 	defer s.Close()
 	defer close(over)
-	_, err := NewHTTP(HTTPConfig{URL: s.URL}, Options{OpenTimeout: 50 * time.Millisecond}).Open(t.Context())
+	_, err := NewHTTP(HTTPConfig{URL: s.URL}, Options{OpenTimeout: 50 * time.Millisecond}).Open(t.Context(), nil)
 	var open *broker.OpenError
 	if !errors.As(err, &open) || !strings.Contains(open.Cause, "in time") {
 		t.Errorf("Open: %v", err)
@@ -303,7 +303,7 @@ func TestAStreamThatTheBackendEndedIsResumed(t *testing.T) {
 		}
 		u.ServeHTTP(w, r)
 	})
-	a, err := c.Call(t.Context(), call(`{}`), nil)
+	a, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if err != nil || string(a.Result) != `{"resumed":true}` {
 		t.Errorf("answer %s, %v", a.Result, err)
 	}
@@ -312,7 +312,7 @@ func TestAStreamThatTheBackendEndedIsResumed(t *testing.T) {
 func TestAStreamWithoutAnAnswerIsDispatched(t *testing.T) {
 	u := newUpstream(t, "s", func(w http.ResponseWriter, _ *http.Request, _ message) { events(w) })
 	_, c := u.open(t, Options{})
-	_, err := c.Call(t.Context(), call(`{}`), nil)
+	_, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if got := failure(t, err); !got.Dispatched || got.Gone || !strings.Contains(got.Cause, "before its answer was complete") {
 		t.Errorf("failure: %+v", got)
 	}
@@ -325,7 +325,7 @@ func TestHTTPCloseFailsWhatRunsAndIsIdempotent(t *testing.T) {
 	_, c := u.open(t, Options{})
 	done := make(chan error, 1)
 	go func() {
-		_, err := c.Call(context.Background(), call(`{}`), nil)
+		_, err := c.Call(context.Background(), call(`{}`), broker.Peer{})
 		done <- err
 	}()
 	<-u.seen
@@ -349,7 +349,7 @@ func TestHTTPCloseFailsWhatRunsAndIsIdempotent(t *testing.T) {
 func TestHTTPMalformedParamsAreNotDispatched(t *testing.T) {
 	u := newUpstream(t, "s", nil)
 	_, c := u.open(t, Options{})
-	_, err := c.Call(t.Context(), call(`{"a":`), nil)
+	_, err := c.Call(t.Context(), call(`{"a":`), broker.Peer{})
 	if got := failure(t, err); got.Dispatched || got.Gone {
 		t.Errorf("failure: %+v", got)
 	}

@@ -28,6 +28,7 @@ const (
 // httpConn is one life of an upstream: a session, or as long as a stateless
 // server can be reached.
 type httpConn struct {
+	hear broker.Hear // nil: nobody listens
 	// Fixed at construction; incarnation once open has returned.
 	opts        Options
 	noise       *noise
@@ -58,7 +59,8 @@ type httpConn struct {
 func (c *httpConn) Incarnation() broker.Incarnation { return c.incarnation }
 
 // Call implements broker.Conn.
-func (c *httpConn) Call(ctx context.Context, call *broker.Call, progress func(broker.Progress)) (broker.Answer, error) {
+func (c *httpConn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {
+	progress := peer.Progress
 	x := &exchange{id: c.lastID.Add(1)}
 	params := call.Params
 	switch {

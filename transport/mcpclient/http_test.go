@@ -105,7 +105,7 @@ func events(w http.ResponseWriter, data ...string) {
 func (u *upstream) open(t *testing.T, opts Options) (*HTTP, broker.Conn) {
 	t.Helper()
 	h := NewHTTP(HTTPConfig{URL: u.URL, Headers: map[string]string{"X-Key": "hunter22"}}, opts)
-	c, err := h.Open(t.Context())
+	c, err := h.Open(t.Context(), nil)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -133,7 +133,7 @@ func TestHTTPKeepsParamsAndResult(t *testing.T) {
 			_, c := u.open(t, Options{})
 			const p = `{"name":"echo", "arguments":{"z":1,"a":12345678901234567890,"f":1.0e+2,"s":"\u003c<"},"unknown":null}`
 			for range 3 {
-				a, err := c.Call(t.Context(), call(p), nil)
+				a, err := c.Call(t.Context(), call(p), broker.Peer{})
 				if err != nil || string(a.Result) != p {
 					t.Fatalf("result %s, %v", a.Result, err)
 				}
@@ -153,7 +153,7 @@ func TestHTTPResultIsKeptByteForByte(t *testing.T) {
 	u := newUpstream(t, "", nil)
 	u.script = func(w http.ResponseWriter, _ *http.Request, m message) { u.answer(w, m, rich) }
 	_, c := u.open(t, Options{})
-	a, err := c.Call(t.Context(), call(`{}`), nil)
+	a, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if err != nil || string(a.Result) != rich {
 		t.Errorf("result %s, %v", a.Result, err)
 	}
@@ -163,7 +163,7 @@ func TestAStatelessServerHasNoIdentity(t *testing.T) {
 	u := newUpstream(t, "", nil)
 	u.script = func(w http.ResponseWriter, _ *http.Request, m message) { u.answer(w, m, `{}`) }
 	_, c := u.open(t, Options{})
-	a, err := c.Call(t.Context(), call(`{}`), nil)
+	a, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if err != nil || a.RuntimeID != "" || c.Incarnation().RuntimeID != "" {
 		t.Errorf("answer %+v, %v", a, err)
 	}
@@ -182,7 +182,7 @@ func TestHTTPErrorDataComesBackRaw(t *testing.T) {
 				io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.id)+`,"error":{"code":-32042,"message":"no","data":{"z":12345678901234567890}}}`)
 			})
 			_, c := u.open(t, Options{})
-			a, err := c.Call(t.Context(), call(`{}`), nil)
+			a, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 			if err != nil || a.Error == nil || a.Error.Code != -32042 || string(a.Error.Data) != `{"z":12345678901234567890}` {
 				t.Errorf("answer %+v, %v", a.Error, err)
 			}
@@ -211,7 +211,7 @@ func TestHTTPProgressAndNoiseOnTheStream(t *testing.T) {
 	cl := call(`{"name":"x"}`)
 	cl.WantProgress = true
 	var got []string
-	a, err := c.Call(t.Context(), cl, func(p broker.Progress) { got = append(got, string(p.Params)) })
+	a, err := c.Call(t.Context(), cl, broker.Peer{Progress: func(p broker.Progress) { got = append(got, string(p.Params)) }})
 	if err != nil || string(a.Result) != `{"right":true}` {
 		t.Fatalf("answer %s, %v", a.Result, err)
 	}
@@ -237,7 +237,7 @@ func TestHTTPConnectionsAreUsedAgain(t *testing.T) {
 			u.script = func(w http.ResponseWriter, _ *http.Request, m message) { u.answer(w, m, `{}`) }
 			_, c := u.open(t, Options{})
 			for range 100 {
-				if _, err := c.Call(t.Context(), call(`{}`), nil); err != nil {
+				if _, err := c.Call(t.Context(), call(`{}`), broker.Peer{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -275,7 +275,7 @@ func TestStatusOfACall(t *testing.T) {
 				w.WriteHeader(tc.status)
 			})
 			_, c := u.open(t, Options{})
-			_, err := c.Call(t.Context(), call(`{}`), nil)
+			_, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 			got := failure(t, err)
 			if got.Dispatched != tc.dispatched || got.Gone != tc.gone || !strings.Contains(got.Cause, tc.cause) {
 				t.Errorf("failure: %+v", got)
@@ -300,12 +300,12 @@ func TestALostSessionEndsTheLifeAndOpenStartsANewOne(t *testing.T) {
 		u.answer(w, m, `{}`)
 	}
 	h, c := u.open(t, Options{})
-	c.Call(t.Context(), call(`{}`), nil)
+	c.Call(t.Context(), call(`{}`), broker.Peer{})
 	<-c.Incarnation().Done
 	if why := c.Incarnation().Cause(); !strings.Contains(why, "lost our session") {
 		t.Errorf("cause: %s", why)
 	}
-	_, err := c.Call(t.Context(), call(`{}`), nil)
+	_, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if got := failure(t, err); got.Dispatched || !got.Gone {
 		t.Errorf("the next call: %+v", got)
 	}
@@ -314,12 +314,12 @@ func TestALostSessionEndsTheLifeAndOpenStartsANewOne(t *testing.T) {
 		t.Errorf("a lost session was deleted: %q", u.deleted)
 	}
 	u.session = "second"
-	next, err := h.Open(t.Context())
+	next, err := h.Open(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer next.Close(context.Background())
-	if _, err := next.Call(t.Context(), call(`{}`), nil); err != nil {
+	if _, err := next.Call(t.Context(), call(`{}`), broker.Peer{}); err != nil {
 		t.Error(err)
 	}
 	if next.Incarnation().RuntimeID == c.Incarnation().RuntimeID {
@@ -339,7 +339,7 @@ func TestA400EndsTheLifeOnlyIfAPingIsRefusedToo(t *testing.T) {
 				io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`)
 			})
 			_, c := u.open(t, Options{})
-			_, err := c.Call(t.Context(), call(`{}`), nil)
+			_, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 			if got := failure(t, err); !got.Dispatched || got.Gone || !strings.Contains(got.Cause, "No valid session") {
 				t.Errorf("failure: %+v", got)
 			}
@@ -389,7 +389,7 @@ func TestHTTPOpenRefusals(t *testing.T) {
 				defer s.Close()
 				at = strings.Replace(s.URL, "http://", "http://user:tok3n@", 1) + "/?key=querysecret"
 			}
-			_, err := NewHTTP(HTTPConfig{URL: at, Headers: map[string]string{"X-Key": "hunter22"}}, Options{}).Open(t.Context())
+			_, err := NewHTTP(HTTPConfig{URL: at, Headers: map[string]string{"X-Key": "hunter22"}}, Options{}).Open(t.Context(), nil)
 			var open *broker.OpenError
 			if !errors.As(err, &open) || open.Auth != tc.auth || !strings.Contains(open.Cause, tc.cause) {
 				t.Fatalf("Open: %#v", err)
@@ -418,12 +418,12 @@ func TestHTTPUserinfoBecomesBasicAuthenticationUnlessAHeaderIsConfigured(t *test
 				got <- r.Header.Get("Authorization")
 				u.answer(w, m, `{}`)
 			}
-			conn, err := NewHTTP(HTTPConfig{URL: strings.Replace(u.URL, "http://", "http://u:p@", 1), Headers: c.headers}, Options{}).Open(t.Context())
+			conn, err := NewHTTP(HTTPConfig{URL: strings.Replace(u.URL, "http://", "http://u:p@", 1), Headers: c.headers}, Options{}).Open(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close(context.Background())
-			if _, err := conn.Call(t.Context(), call(`{}`), nil); err != nil {
+			if _, err := conn.Call(t.Context(), call(`{}`), broker.Peer{}); err != nil {
 				t.Fatal(err)
 			}
 			if header := <-got; header != c.want {

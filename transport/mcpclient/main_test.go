@@ -231,7 +231,7 @@ func (f *fake) Stop(context.Context) error {
 func (f *fake) open(t *testing.T, opts Options) (*Stdio, broker.Conn) {
 	t.Helper()
 	s := NewStdio(StdioConfig{Start: f.start}, opts)
-	c, err := s.Open(t.Context())
+	c, err := s.Open(t.Context(), nil)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}

@@ -24,7 +24,7 @@ func (s *Stdio) Noise() Noise { return s.noise.snapshot() }
 
 // Open starts a child, shakes hands and lists its tools. Its error is a
 // *broker.OpenError.
-func (s *Stdio) Open(ctx context.Context) (broker.Conn, error) {
+func (s *Stdio) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.OpenTimeout)
 	defer cancel()
 	child, err := s.config.Start(ctx)
@@ -32,6 +32,7 @@ func (s *Stdio) Open(ctx context.Context) (broker.Conn, error) {
 		return nil, refuse(fmt.Errorf("the child could not be started: %w", err), "", s.opts)
 	}
 	c := newStdioConn(child, s.opts, &s.noise)
+	c.hear = hear
 	if err := c.open(ctx); err != nil {
 		open := refuse(err, child.Life.StderrTail(), s.opts)
 		closing, stop := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
@@ -42,6 +43,11 @@ func (s *Stdio) Open(ctx context.Context) (broker.Conn, error) {
 		return nil, open
 	}
 	return c, nil
+}
+
+// List implements broker.Conn.
+func (c *stdioConn) List(ctx context.Context) ([]broker.Tool, []string, error) {
+	return listTools(ctx, c, c.opts)
 }
 
 func (c *stdioConn) open(ctx context.Context) error {

@@ -29,6 +29,7 @@ const (
 
 // stdioConn is one life of a child.
 type stdioConn struct {
+	hear broker.Hear // nil: nobody listens
 	// Fixed at construction; incarnation once open has returned.
 	child       Child
 	opts        Options
@@ -86,7 +87,8 @@ func newStdioConn(child Child, opts Options, n *noise) *stdioConn {
 func (c *stdioConn) Incarnation() broker.Incarnation { return c.incarnation }
 
 // Call implements broker.Conn.
-func (c *stdioConn) Call(ctx context.Context, call *broker.Call, progress func(broker.Progress)) (broker.Answer, error) {
+func (c *stdioConn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {
+	progress := peer.Progress
 	id := c.lastID.Add(1)
 	params := call.Params
 	if call.WantProgress && progress != nil {

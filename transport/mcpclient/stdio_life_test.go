@@ -22,7 +22,7 @@ func TestAChildThatDoesNotReadBlocksNoCallBeyondItsDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		wg.Go(func() {
-			_, err := c.Call(ctx, call(`{"n":1}`), nil)
+			_, err := c.Call(ctx, call(`{"n":1}`), broker.Peer{})
 			first <- failure(t, err)
 		})
 		synctest.Wait() // the writer is stuck with the first
@@ -31,7 +31,7 @@ func TestAChildThatDoesNotReadBlocksNoCallBeyondItsDeadline(t *testing.T) {
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
-				_, err := c.Call(ctx, call(`{"n":2}`), nil)
+				_, err := c.Call(ctx, call(`{"n":2}`), broker.Peer{})
 				if got := failure(t, err); got.Dispatched || got.Gone || got.Abandoned {
 					t.Errorf("a queued call: %+v", got)
 				}
@@ -57,7 +57,7 @@ func TestCancelThatIsIgnoredEndsWithTheGrace(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			_, err := c.Call(ctx, call(`{}`), nil)
+			_, err := c.Call(ctx, call(`{}`), broker.Peer{})
 			done <- err
 		}()
 		called := <-f.seen
@@ -93,7 +93,7 @@ func TestCancelThatIsHonouredGivesTheAnswer(t *testing.T) {
 	_, c := f.open(t, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-f.seen; cancel() }()
-	a, err := c.Call(ctx, call(`{}`), nil)
+	a, err := c.Call(ctx, call(`{}`), broker.Peer{})
 	if err != nil || a.Error == nil || a.Error.Message != "cancelled" {
 		t.Errorf("answer %+v, %v", a, err)
 	}
@@ -104,7 +104,7 @@ func TestADeadContextIsNotDispatched(t *testing.T) {
 	_, c := f.open(t, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := c.Call(ctx, call(`{}`), nil)
+	_, err := c.Call(ctx, call(`{}`), broker.Peer{})
 	if got := failure(t, err); got.Dispatched || got.Gone {
 		t.Errorf("failure: %+v", got)
 	}
@@ -112,12 +112,12 @@ func TestADeadContextIsNotDispatched(t *testing.T) {
 
 func TestAChildThatDiesMidCallIsNoticedAtOnce(t *testing.T) {
 	s := NewStdio(StdioConfig{Start: startProcess}, Options{})
-	c, err := s.Open(t.Context())
+	c, err := s.Open(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close(context.Background())
-	_, err = c.Call(t.Context(), call(`{"name":"die"}`), nil)
+	_, err = c.Call(t.Context(), call(`{"name":"die"}`), broker.Peer{})
 	got := failure(t, err)
 	if !got.Dispatched || !got.Gone || got.Abandoned || !strings.Contains(got.Cause, "exit status 3") || !strings.Contains(got.Stderr, "dying as asked") {
 		t.Errorf("failure: %+v", got)
@@ -126,11 +126,11 @@ func TestAChildThatDiesMidCallIsNoticedAtOnce(t *testing.T) {
 	if why := c.Incarnation().Cause(); !strings.Contains(why, "exit status 3") {
 		t.Errorf("cause: %s", why)
 	}
-	_, err = c.Call(t.Context(), call(`{}`), nil)
+	_, err = c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if got := failure(t, err); got.Dispatched || !got.Gone {
 		t.Errorf("the next call: %+v", got)
 	}
-	next, err := s.Open(t.Context())
+	next, err := s.Open(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestAnAnswerWrittenBeforeTheExitCounts(t *testing.T) {
 		f.exit()
 	})
 	_, c := f.open(t, Options{})
-	a, err := c.Call(t.Context(), call(`{}`), nil)
+	a, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if err != nil || string(a.Result) != `{"last":true}` {
 		t.Errorf("answer %s, %v", a.Result, err)
 	}
@@ -163,7 +163,7 @@ func TestAChildThatClosesItsOutputIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(func(f *fake, m message) { f.out.Close() })
 		_, c := f.open(t, Options{})
-		_, err := c.Call(t.Context(), call(`{}`), nil)
+		_, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 		if got := failure(t, err); !got.Gone || !got.Dispatched || got.Cause != "the child closed its output" {
 			t.Errorf("failure: %+v", got)
 		}
@@ -178,7 +178,7 @@ func TestACallToAChildThatClosedItsInputIsNotDispatched(t *testing.T) {
 		_, c := f.open(t, Options{})
 		synctest.Wait()
 		f.in.Close()
-		_, err := c.Call(t.Context(), call(`{}`), nil)
+		_, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 		if got := failure(t, err); !got.Gone || got.Dispatched {
 			t.Errorf("failure: %+v", got)
 		}
@@ -192,7 +192,7 @@ func TestCloseFailsWhatRunsAndIsIdempotent(t *testing.T) {
 	_, c := f.open(t, Options{})
 	done := make(chan error, 1)
 	go func() {
-		_, err := c.Call(context.Background(), call(`{}`), nil)
+		_, err := c.Call(context.Background(), call(`{}`), broker.Peer{})
 		done <- err
 	}()
 	<-f.seen
@@ -211,7 +211,7 @@ func TestCloseFailsWhatRunsAndIsIdempotent(t *testing.T) {
 }
 
 func TestManyCallsAtOnceGetTheirOwnAnswers(t *testing.T) {
-	c, err := NewStdio(StdioConfig{Start: startProcess}, Options{}).Open(t.Context())
+	c, err := NewStdio(StdioConfig{Start: startProcess}, Options{}).Open(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestManyCallsAtOnceGetTheirOwnAnswers(t *testing.T) {
 		wg.Go(func() {
 			for j := range 50 {
 				p := fmt.Sprintf(`{"name":"n","arguments":{"i":%d,"j":%d}}`, i, j)
-				if a, err := c.Call(t.Context(), call(p), nil); err != nil || string(a.Result) != p {
+				if a, err := c.Call(t.Context(), call(p), broker.Peer{}); err != nil || string(a.Result) != p {
 					t.Errorf("%s: %s, %v", p, a.Result, err)
 					return
 				}

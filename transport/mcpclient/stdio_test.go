@@ -21,7 +21,7 @@ func TestStdioCallKeepsParamsAndResultByteForByte(t *testing.T) {
 		f.answer(m, string(m.params))
 	})
 	_, c := f.open(t, Options{})
-	a, err := c.Call(t.Context(), call(rich), nil)
+	a, err := c.Call(t.Context(), call(rich), broker.Peer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestStdioCallKeepsParamsAndResultByteForByte(t *testing.T) {
 func TestStdioPrettyPrintedParamsStayOneLine(t *testing.T) {
 	f := newFake(func(f *fake, m message) { f.answer(m, string(m.params)) })
 	_, c := f.open(t, Options{})
-	a, err := c.Call(t.Context(), call("{\n  \"name\": \"a\\nb\"\r\n}"), nil)
+	a, err := c.Call(t.Context(), call("{\n  \"name\": \"a\\nb\"\r\n}"), broker.Peer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestStdioErrorDataComesBackRaw(t *testing.T) {
 		f.send(`{"jsonrpc":"2.0","error":{"data":{"z":12345678901234567890,"a":"\u003c"},"code":-32042,"message":"no"},"id":` + string(m.id) + `}`)
 	})
 	_, c := f.open(t, Options{})
-	a, err := c.Call(t.Context(), call(`{}`), nil)
+	a, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestStdioOpenRefusals(t *testing.T) {
 			f := newFake(nil)
 			f.introduction = tc.introduction
 			f.pages = func(string) string { return tc.page }
-			_, err := NewStdio(StdioConfig{Start: f.start}, Options{}).Open(t.Context())
+			_, err := NewStdio(StdioConfig{Start: f.start}, Options{}).Open(t.Context(), nil)
 			var open *broker.OpenError
 			if !errors.As(err, &open) || !strings.Contains(open.Cause, tc.want) || open.Auth {
 				t.Fatalf("Open: %v", err)
@@ -107,7 +107,7 @@ func TestStdioOpenRefusals(t *testing.T) {
 func TestStdioOpenTellsWhyTheChildEnded(t *testing.T) {
 	f := newFake(nil)
 	f.pages = func(string) string { f.exit(); return "" }
-	_, err := NewStdio(StdioConfig{Start: f.start}, Options{Redact: func(s string) string { return strings.ReplaceAll(s, "words", "[x]") }}).Open(t.Context())
+	_, err := NewStdio(StdioConfig{Start: f.start}, Options{Redact: func(s string) string { return strings.ReplaceAll(s, "words", "[x]") }}).Open(t.Context(), nil)
 	var open *broker.OpenError
 	if !errors.As(err, &open) || !strings.Contains(open.Cause, "status 7") || open.Stderr != "last [x]" {
 		t.Fatalf("Open: %#v", err)
@@ -119,7 +119,7 @@ func TestStdioOpenEndsWithItsTime(t *testing.T) {
 		f := newFake(nil)
 		f.deafAfter = 1
 		start := time.Now()
-		_, err := NewStdio(StdioConfig{Start: f.start}, Options{OpenTimeout: 5 * time.Second}).Open(t.Context())
+		_, err := NewStdio(StdioConfig{Start: f.start}, Options{OpenTimeout: 5 * time.Second}).Open(t.Context(), nil)
 		if err == nil || time.Since(start) != 5*time.Second {
 			t.Fatalf("Open: %v after %v", err, time.Since(start))
 		}
@@ -200,7 +200,7 @@ func TestStdioNoiseIsSkippedAndCounted(t *testing.T) {
 		f.send(`{"jsonrpc":"2.0","method":"end"}`)
 	})
 	s, c := f.open(t, Options{})
-	a, err := c.Call(t.Context(), call(`{}`), nil)
+	a, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if err != nil || string(a.Result) != "{\"bad\":\"\uFFFD\"}" {
 		t.Fatalf("answer %q, %v", a.Result, err)
 	}
@@ -225,7 +225,7 @@ func TestBackendRequestsAreAnsweredAtOnce(t *testing.T) {
 		}
 	})
 	s, c := f.open(t, Options{})
-	if _, err := c.Call(t.Context(), call(`{}`), nil); err != nil {
+	if _, err := c.Call(t.Context(), call(`{}`), broker.Peer{}); err != nil {
 		t.Fatal(err)
 	}
 	<-f.seen // the call
@@ -260,12 +260,12 @@ func TestProgressComesInOrderWithoutTheToken(t *testing.T) {
 	cl.WantProgress = true
 	var got []string
 	returned := false
-	a, err := c.Call(t.Context(), cl, func(p broker.Progress) {
+	a, err := c.Call(t.Context(), cl, broker.Peer{Progress: func(p broker.Progress) {
 		if returned {
 			t.Error("progress after the answer")
 		}
 		got = append(got, string(p.Params))
-	})
+	}})
 	returned = true
 	if err != nil {
 		t.Fatal(err)
@@ -308,10 +308,10 @@ func TestProgressOfASlowReaderKeepsTheLatest(t *testing.T) {
 	cl.WantProgress = true
 	var last string
 	var once sync.Once
-	if _, err := c.Call(t.Context(), cl, func(p broker.Progress) {
+	if _, err := c.Call(t.Context(), cl, broker.Peer{Progress: func(p broker.Progress) {
 		once.Do(func() { close(entered); <-sent })
 		last = string(p.Params)
-	}); err != nil {
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	if want := fmt.Sprintf(`{"progress":%d}`, 3*progressKept); last != want {
@@ -328,7 +328,7 @@ func TestMalformedParamsAreRefusedBeforeDispatch(t *testing.T) {
 	for _, p := range []string{`[1]`, `{"_meta":3}`, `{"a":`} {
 		cl := call(p)
 		cl.WantProgress = true
-		_, err := c.Call(t.Context(), cl, func(broker.Progress) {})
+		_, err := c.Call(t.Context(), cl, broker.Peer{Progress: func(broker.Progress) {}})
 		if got := failure(t, err); got.Dispatched || got.Refusal == nil || got.Refusal.Code != broker.CodeInvalidArguments {
 			t.Errorf("%s: %+v", p, got)
 		}
@@ -352,11 +352,11 @@ func TestOversizedAnswerFailsItsCallAlone(t *testing.T) {
 				f.answer(m, `{"fine":true}`)
 			})
 			s, c := f.open(t, Options{MaxAnswer: limit})
-			_, err := c.Call(t.Context(), call(`{"name":"big"}`), nil)
+			_, err := c.Call(t.Context(), call(`{"name":"big"}`), broker.Peer{})
 			if got := failure(t, err); got.Refusal == nil || got.Refusal.Code != broker.CodeAnswerTooLarge || got.Gone || !got.Dispatched {
 				t.Errorf("failure: %+v", got)
 			}
-			if a, err := c.Call(t.Context(), call(`{}`), nil); err != nil || string(a.Result) != `{"fine":true}` {
+			if a, err := c.Call(t.Context(), call(`{}`), broker.Peer{}); err != nil || string(a.Result) != `{"fine":true}` {
 				t.Errorf("the next call: %s, %v", a.Result, err)
 			}
 			if s.Noise().Oversized != 1 {
@@ -380,11 +380,11 @@ func TestAnAnswerOf65MiBIsRefusedAndTheNextOnePasses(t *testing.T) {
 		f.send(`"}`)
 	})
 	_, c := f.open(t, Options{})
-	_, err := c.Call(t.Context(), call(`{"name":"big"}`), nil)
+	_, err := c.Call(t.Context(), call(`{"name":"big"}`), broker.Peer{})
 	if got := failure(t, err); got.Refusal == nil || got.Refusal.Code != broker.CodeAnswerTooLarge {
 		t.Errorf("failure: %+v", got)
 	}
-	if _, err := c.Call(t.Context(), call(`{}`), nil); err != nil {
+	if _, err := c.Call(t.Context(), call(`{}`), broker.Peer{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -149,7 +149,7 @@ func (s *Server) do(ctx context.Context, rq *request, profile *catalog.Profile, 
 		call.Session, req.RequestID = rq.session.key, string(rq.msg.ID)
 	}
 	if p != nil {
-		req.Progress = p.report
+		req.Peer.Progress = p.report
 	}
 	return s.render(rq, profile, call, verb, s.opts.Broker.Do(ctx, req))
 }

@@ -235,8 +235,8 @@ func (b *fakeBroker) verb(ctx context.Context, req actors.Request, cancel <-chan
 				b.dropped <- params.Name
 				return actors.Reply{Cancelled: true}
 			}
-			if i < params.Arguments.Progress && req.Progress != nil {
-				req.Progress(broker.Progress{Params: fmt.Appendf(nil, `{"progress":%d, "x-own":1.0}`, i+1)})
+			if i < params.Arguments.Progress && req.Peer.Progress != nil {
+				req.Peer.Progress(broker.Progress{Params: fmt.Appendf(nil, `{"progress":%d, "x-own":1.0}`, i+1)})
 			}
 		}
 		return result(`{"content":[],"slept":%d}`, params.Arguments.MS)

@@ -91,7 +91,7 @@ func (f *Family) Source() catalog.Source {
 }
 
 // Open gives a connection; it never fails and has no limit.
-func (f *Family) Open(context.Context) (broker.Conn, error) {
+func (f *Family) Open(context.Context, broker.Hear) (broker.Conn, error) {
 	return &conn{family: f, done: make(chan struct{})}, nil
 }
 
@@ -111,6 +111,11 @@ func (c *conn) Incarnation() broker.Incarnation {
 	}
 }
 
+// List gives the verbs, which do not change.
+func (c *conn) List(context.Context) ([]broker.Tool, []string, error) {
+	return c.family.Source().Tools, nil, nil
+}
+
 // Close ends the life; waits in it end with it.
 func (c *conn) Close(context.Context) error {
 	c.once.Do(func() { close(c.done) })
@@ -118,7 +123,7 @@ func (c *conn) Close(context.Context) error {
 }
 
 // Call answers job_status. Its only errors are the ends of ctx and of this life.
-func (c *conn) Call(ctx context.Context, call *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
+func (c *conn) Call(ctx context.Context, call *broker.Call, _ broker.Peer) (broker.Answer, error) {
 	var params struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`

@@ -134,7 +134,7 @@ func ask(t *testing.T, ctx context.Context, s Store, who broker.Principal, argum
 		timer := time.NewTimer(d)
 		return timer.C, func() { timer.Stop() }
 	}})
-	c, err := f.Open(ctx)
+	c, err := f.Open(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func call(t *testing.T, ctx context.Context, c broker.Conn, who broker.Principal
 	if arguments != "" {
 		params = `{"name":"job_status","arguments":` + arguments + `}`
 	}
-	got, err := c.Call(ctx, &broker.Call{Principal: who, Verb: Verb, Params: json.RawMessage(params), Effects: broker.Read}, nil)
+	got, err := c.Call(ctx, &broker.Call{Principal: who, Verb: Verb, Params: json.RawMessage(params), Effects: broker.Read}, broker.Peer{})
 	out := answer{err: err, after: time.Since(began)}
 	if err != nil {
 		return out
@@ -321,7 +321,7 @@ func TestAWaitEndsWithItsCallAndWithTheFamily(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(job(0, "bob", broker.JobRunning))
-				c, err := New(s, Options{After: func(d time.Duration) (<-chan time.Time, func()) { return time.After(d), func() {} }}).Open(t.Context())
+				c, err := New(s, Options{After: func(d time.Duration) (<-chan time.Time, func()) { return time.After(d), func() {} }}).Open(t.Context(), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -357,11 +357,11 @@ func TestAStoreThatAnnouncesNothingNewDoesNotSpinForEver(t *testing.T) {
 }
 
 func TestWithoutAClockNothingWaits(t *testing.T) {
-	c, _ := New(newStore(job(0, "bob", broker.JobRunning)), Options{RuntimeID: "r1"}).Open(t.Context())
+	c, _ := New(newStore(job(0, "bob", broker.JobRunning)), Options{RuntimeID: "r1"}).Open(t.Context(), nil)
 	if got := call(t, t.Context(), c, bob, `{"jobId":"job_0","waitSeconds":50}`); got.body["Status"] != "Running" {
 		t.Errorf("got %s", got.text)
 	}
-	_, err := c.Call(t.Context(), &broker.Call{Verb: "other", Params: json.RawMessage(`{"name":"other"}`)}, nil)
+	_, err := c.Call(t.Context(), &broker.Call{Verb: "other", Params: json.RawMessage(`{"name":"other"}`)}, broker.Peer{})
 	var failure *broker.Failure
 	if !errors.As(err, &failure) || failure.Refusal == nil || failure.Refusal.Code != broker.CodeVerbUnknown {
 		t.Errorf("another verb: %v", err)
@@ -386,7 +386,7 @@ func TestTheCatalogTakesTheFamily(t *testing.T) {
 	if !strings.Contains(string(page), `"annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}`) {
 		t.Errorf("%s", page)
 	}
-	c, _ := f.Open(t.Context())
+	c, _ := f.Open(t.Context(), nil)
 	if inc := c.Incarnation(); inc.RuntimeID != "r1" || !inc.Reported || len(inc.Tools) != 1 || inc.Cause() == "" {
 		t.Errorf("%+v", inc)
 	}
