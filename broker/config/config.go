@@ -160,7 +160,8 @@ type Settings struct {
 	Instances Instances `key:"instances" default:"shared" enum:"shared|session"`
 	// Seats: calls that run at once.
 	MaxInFlight int `key:"max_in_flight" default:"16" min:"1" max:"10000"`
-	// Calls that wait for a seat; a further one is refused as `overloaded`.
+	// Calls that wait for a seat; a further one is refused as `overloaded`, except
+	// the first of a session that has none waiting (up to half as many again).
 	MaxQueued int `key:"max_queued" default:"256" min:"0" max:"100000"`
 	// Jobs that wait for a seat.
 	MaxQueuedJobs int `key:"max_queued_jobs" default:"1024" min:"0" max:"100000"`
