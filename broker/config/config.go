@@ -199,7 +199,7 @@ type Settings struct {
 // VerbRule is what applies to the verbs that a glob names. A zero field says
 // nothing.
 type VerbRule struct {
-	// The glob: `*` any text, `?` one character, `[a-z]` a range.
+	// The glob: `*` any text without `/`, `?` one character, `[a-z]` a range.
 	Glob string
 	// As the backend's `promote_after`.
 	PromoteAfter time.Duration `key:"promote_after" never:"true" min:"1s" max:"24h"`
