@@ -126,7 +126,7 @@ func (c *httpConn) failure(ctx context.Context, x *exchange, err error, abandone
 		c.life.end("the backend refuses connections")
 		return c.gone(handed)
 	}
-	return &broker.Failure{Dispatched: handed, Cause: c.opts.Redact(explain(err))}
+	return &broker.Failure{Dispatched: handed, Cause: explain(err, c.opts)}
 }
 
 // interrupt runs when the context of a call ends: what was not handed over is

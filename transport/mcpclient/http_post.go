@@ -284,7 +284,7 @@ func (c *httpConn) errorStatus(x *exchange, resp *http.Response, f *broker.Failu
 			return nil
 		}
 		if e, err := decodeError(m.err); err == nil && e.Message != "" {
-			f.Cause = c.opts.Redact(f.Cause + ": " + brief(e.Message))
+			f.Cause = f.Cause + ": " + c.opts.foreign(e.Message)
 		}
 	}
 	if resp.StatusCode == http.StatusBadRequest && !x.plain && x.id != 0 && c.hasSession() {
@@ -371,7 +371,7 @@ func (c *httpConn) endSession() {
 
 // explain says in one sentence why the network gave no answer, without the
 // URL that net/http puts before it.
-func explain(err error) string {
+func explain(err error, opts Options) string {
 	var u *url.Error
 	for errors.As(err, &u) {
 		err = u.Err
@@ -384,5 +384,5 @@ func explain(err error) string {
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "the backend reset the connection before its answer was complete"
 	}
-	return "the backend could not be reached or did not answer: " + brief(err.Error())
+	return "the backend could not be reached or did not answer: " + opts.foreign(err.Error())
 }

@@ -389,7 +389,8 @@ func TestHTTPOpenRefusals(t *testing.T) {
 				defer s.Close()
 				at = strings.Replace(s.URL, "http://", "http://user:tok3n@", 1) + "/?key=querysecret"
 			}
-			_, err := NewHTTP(HTTPConfig{URL: at, Headers: map[string]string{"X-Key": "hunter22"}}, Options{}).Open(t.Context())
+			hide := strings.NewReplacer("hunter22", "*", "tok3n", "*", "querysecret", "*")
+			_, err := NewHTTP(HTTPConfig{URL: at, Headers: map[string]string{"X-Key": "hunter22"}}, Options{Redact: hide.Replace}).Open(t.Context())
 			var open *broker.OpenError
 			if !errors.As(err, &open) || open.Auth != tc.auth || !strings.Contains(open.Cause, tc.cause) {
 				t.Fatalf("Open: %#v", err)

@@ -114,6 +114,16 @@ func TestStdioOpenTellsWhyTheChildEnded(t *testing.T) {
 	}
 }
 
+func TestACauseIsCutAfterItsCredentialsAreTakenOut(t *testing.T) {
+	f := newFake(nil)
+	f.introduction = `{"protocolVersion":"` + strings.Repeat("x", 195) + ` several words"}`
+	_, err := NewStdio(StdioConfig{Start: f.start}, Options{Redact: func(s string) string { return strings.ReplaceAll(s, "several words", "[x]") }}).Open(t.Context())
+	var open *broker.OpenError
+	if !errors.As(err, &open) || strings.Contains(open.Cause, "sever") || !strings.Contains(open.Cause, "xx [x]") {
+		t.Fatalf("Open: %#v", err)
+	}
+}
+
 func TestStdioOpenEndsWithItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(nil)
