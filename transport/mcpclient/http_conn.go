@@ -59,7 +59,7 @@ func (c *httpConn) Incarnation() broker.Incarnation { return c.incarnation }
 
 // Call implements broker.Conn.
 func (c *httpConn) Call(ctx context.Context, call *broker.Call, progress func(broker.Progress)) (broker.Answer, error) {
-	x := &exchange{id: c.lastID.Add(1)}
+	x := &exchange{id: c.lastID.Add(1), call: call}
 	params := call.Params
 	switch {
 	case call.WantProgress && progress != nil:

@@ -256,15 +256,16 @@ func TestStatusOfACall(t *testing.T) {
 		status           int
 		dispatched, gone bool
 		cause            string
+		code             broker.Code // that a caller gets; the verb writes
 	}{
-		"lost session":         {"s", 404, false, true, "lost our session"},
-		"404 without session":  {"", 404, true, false, "HTTP 404"},
-		"credentials":          {"s", 401, false, true, "credentials (HTTP 401)"},
-		"forbidden":            {"s", 403, false, false, "forbids"},
-		"server error":         {"s", 503, true, false, "HTTP 503"},
-		"redirect":             {"s", 307, true, false, "redirect (HTTP 307)"},
-		"accepted, no answer":  {"s", 202, true, false, "without JSON"},
-		"bad gateway, no life": {"", 502, true, false, "HTTP 502"},
+		"lost session":         {"s", 404, false, true, "lost our session", broker.CodeBackendUnavailable},
+		"404 without session":  {"", 404, true, false, "HTTP 404", broker.CodeOutcomeUnknown},
+		"credentials":          {"s", 401, true, true, "credentials (HTTP 401)", broker.CodeBackendRefused},
+		"forbidden":            {"s", 403, true, false, "forbids", broker.CodeBackendRefused},
+		"server error":         {"s", 503, true, false, "HTTP 503", broker.CodeOutcomeUnknown},
+		"redirect":             {"s", 307, true, false, "redirect (HTTP 307)", broker.CodeOutcomeUnknown},
+		"accepted, no answer":  {"s", 202, true, false, "without JSON", broker.CodeOutcomeUnknown},
+		"bad gateway, no life": {"", 502, true, false, "HTTP 502", broker.CodeOutcomeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var elsewhere atomic.Bool
@@ -275,10 +276,16 @@ func TestStatusOfACall(t *testing.T) {
 				w.WriteHeader(tc.status)
 			})
 			_, c := u.open(t, Options{})
-			_, err := c.Call(t.Context(), call(`{}`), nil)
+			write := call(`{}`)
+			write.Backend, write.Effects = "b", broker.Write
+			_, err := c.Call(t.Context(), write, nil)
 			got := failure(t, err)
 			if got.Dispatched != tc.dispatched || got.Gone != tc.gone || !strings.Contains(got.Cause, tc.cause) {
 				t.Errorf("failure: %+v", got)
+			}
+			r := got.Refuse(write)
+			if status := r.Detail["http_status"]; r.Code != tc.code || r.Code == broker.CodeBackendRefused && (status != tc.status || r.Detail["outcome_unknown"] != true || r.Detail["backend"] != "b") {
+				t.Errorf("the caller gets %s", r.JSON())
 			}
 			if over := c.(*httpConn).life.over(); over != tc.gone {
 				t.Errorf("the life is over: %v", over)
