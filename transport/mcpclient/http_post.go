@@ -225,7 +225,7 @@ func (c *httpConn) single(x *exchange, body []byte) error {
 	m, err := decodeMessage(body)
 	if err != nil || m.method != "" {
 		c.noise.broken.Add(1)
-		x.failure = &broker.Failure{Dispatched: true, Cause: "the backend answered with something that is no JSON-RPC response"}
+		x.failure = notAResponse()
 		return errHandled
 	}
 	if !x.accept(&m) {
