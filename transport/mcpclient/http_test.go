@@ -173,17 +173,18 @@ func TestAStatelessServerHasNoIdentity(t *testing.T) {
 	}
 }
 
-func TestHTTPErrorDataComesBackRaw(t *testing.T) {
+func TestHTTPErrorComesBackAsItCame(t *testing.T) {
+	const object = `{ "code":-32042,"own":[],"message":"no","data":{"z":12345678901234567890}}`
 	for name, status := range map[string]int{"with 200": 200, "with 500": 500, "with 400": 400} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, "", func(w http.ResponseWriter, _ *http.Request, m message) {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(status)
-				io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.id)+`,"error":{"code":-32042,"message":"no","data":{"z":12345678901234567890}}}`)
+				io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.id)+`,"error":`+object+`}`)
 			})
 			_, c := u.open(t, Options{})
 			a, err := c.Call(t.Context(), call(`{}`), nil)
-			if err != nil || a.Error == nil || a.Error.Code != -32042 || string(a.Error.Data) != `{"z":12345678901234567890}` {
+			if err != nil || a.Error == nil || a.Error.Code != -32042 || string(a.Error.Data) != `{"z":12345678901234567890}` || string(a.Error.Object()) != object {
 				t.Errorf("answer %+v, %v", a.Error, err)
 			}
 		})

@@ -111,14 +111,6 @@ func decodeError(raw []byte) (*broker.RPCError, error) {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return nil, err
 	}
-	// The data is cut out again, so that its bytes are those of the backend.
-	data, _, ok, err := get(raw, "data")
-	if err != nil {
-		return nil, err
-	}
-	if e.Data = nil; ok {
-		e.Data = data
-	}
 	return &e, nil
 }
 
