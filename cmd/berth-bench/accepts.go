@@ -150,7 +150,7 @@ func jobsOf(ctx context.Context, l *lab, b *broker, callers int) (a acceptResult
 	defer func() { err = errors.Join(err, base.close()) }()
 	var number atomic.Int64
 	var accepts, writes, ratios []float64
-	for range max(3, l.opts.rounds/2) {
+	for range l.opts.rounds/2 | 1 {
 		for _, c := range clients {
 			c.limit(l.opts.turn + callLimit)
 		}

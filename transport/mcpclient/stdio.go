@@ -51,7 +51,7 @@ func (c *stdioConn) List(ctx context.Context) ([]broker.Tool, []string, error) {
 }
 
 func (c *stdioConn) open(ctx context.Context) error {
-	in, err := introduce(ctx, c, c.opts.Version)
+	in, err := introduce(ctx, c, c.opts)
 	if err != nil {
 		return err
 	}
