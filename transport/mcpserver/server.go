@@ -66,6 +66,8 @@ type request struct {
 	writeLimit time.Duration   // for one event to be taken
 	attach     *broker.Refusal // why the broker does not take the session, or nil
 	msg        jsonrpc.Message
+	era        *era
+	client     broker.Client // what it said of itself
 }
 
 // ServeHTTP answers one request. Nothing of it is looked at before the guard
@@ -159,9 +161,10 @@ func (s *Server) post(rq *request) {
 		rq.send(http.StatusBadRequest, jsonrpc.AppendError(nil, e.ID, e.Code, e.Message, nil))
 		return
 	}
-	rq.msg = msg
+	rq.msg, rq.era = msg, era
 	if rq.session != nil {
 		rq.attach = s.opts.Broker.Attach(rq.session.info(rq.principal))
+		rq.client = rq.session.asClient()
 	}
 	switch msg.Kind {
 	case jsonrpc.Request:
@@ -179,6 +182,9 @@ func (s *Server) post(rq *request) {
 
 func (s *Server) request(era *era, rq *request) {
 	handle := era.requests[rq.msg.Method]
+	if handle == nil && era.other != nil && s.relays(rq) {
+		handle = era.other
+	}
 	if handle == nil {
 		rq.fail(jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)
 		return
