@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 
 	"berth/broker"
 )
@@ -17,6 +18,7 @@ type gate struct {
 	closed bool
 	over   context.Context
 	end    context.CancelFunc
+	open   atomic.Int32 // questions
 }
 
 func newGate(to broker.Peer) *gate {
@@ -51,6 +53,8 @@ func (g *gate) pass(f func()) {
 }
 
 func (g *gate) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, *broker.RPCError) {
+	g.open.Add(1)
+	defer g.open.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(g.over, cancel)()
@@ -59,6 +63,9 @@ func (g *gate) request(ctx context.Context, method string, params json.RawMessag
 	}
 	return g.to.Request(ctx, method, params)
 }
+
+// asking reports whether the backend waits for an answer of the caller.
+func (g *gate) asking() bool { return g.open.Load() > 0 }
 
 func (g *gate) close() {
 	g.mu.Lock()
