@@ -49,6 +49,7 @@ var handshake = era{
 		"notifications/cancelled": (*Server).cancelled,
 	},
 	other: (*Server).relayExact,
+	ask:   (*Server).askOnStream,
 }
 
 // eraOf tells a request's era by its version header; a request without one is

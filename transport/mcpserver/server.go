@@ -30,7 +30,8 @@ type Server struct {
 	callPrefix string // unique to this process
 	calls      atomic.Uint64
 
-	streams streams
+	streams   streams
+	questions questions
 }
 
 // New builds the front.
@@ -44,6 +45,7 @@ func New(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("random bytes for call ids: %w", err)
 	}
 	s := &Server{opts: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
+	s.questions.prefix = "berth-" + hex.EncodeToString(prefix) + "-"
 	s.streams.init(opts.Limits.MaxStreams)
 	s.handler = httpguard.Recover(opts.Logger, http.HandlerFunc(s.serve))
 	return s, nil
@@ -175,7 +177,9 @@ func (s *Server) post(rq *request) {
 		}
 		rq.w.WriteHeader(http.StatusAccepted)
 	default:
-		// Nothing is asked of clients yet, so no response is waited for.
+		if rq.session != nil {
+			s.questions.answered(rq.session.key, msg)
+		}
 		rq.w.WriteHeader(http.StatusAccepted)
 	}
 }
