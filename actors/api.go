@@ -60,6 +60,8 @@ type Request struct {
 	// Peer is the caller while it waits; nothing of it is called after Do has
 	// returned.
 	Peer broker.Peer
+
+	gate *gate // of Do
 }
 
 // Reply is the one answer to a Request: exactly one of Answer, Refusal and Job

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 
 	"berth/broker"
 )
@@ -17,7 +18,12 @@ type gate struct {
 	closed bool
 	over   context.Context
 	end    context.CancelFunc
+	open   atomic.Int32 // questions that wait for the caller
 }
+
+// asking reports whether the caller is being asked something: a call that waits
+// for its own caller is not slow, and must stay a call to get its answer.
+func (g *gate) asking() bool { return g != nil && g.open.Load() > 0 }
 
 func newGate(to broker.Peer) *gate {
 	g := &gate{to: to}
@@ -57,6 +63,8 @@ func (g *gate) request(ctx context.Context, method string, params json.RawMessag
 	if g.over.Err() != nil {
 		return nil, broker.NoPeer("The caller no longer waits for this call, so it cannot be asked.")
 	}
+	g.open.Add(1)
+	defer g.open.Add(-1)
 	return g.to.Request(ctx, method, params)
 }
 

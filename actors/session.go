@@ -132,7 +132,7 @@ func (s *session) Receive(ctx actor.Context) {
 	case *stillRunning:
 		s.stillRunning(m.callID)
 	case *promoteDue:
-		s.promote(m.callID)
+		s.promoteDue(m.callID)
 	case *jobAnswer:
 		s.jobAnswer(m)
 	case *endSession:
@@ -241,6 +241,16 @@ func (s *session) drop(callID string) {
 
 // stillRunning records a call of a dropped connection as a job.
 func (s *session) stillRunning(callID string) {
+	s.promote(callID)
+}
+
+// promoteDue makes a slow call a job, unless it waits for its own caller: a job
+// has nobody who could be asked.
+func (s *session) promoteDue(callID string) {
+	if c := s.find(callID); c != nil && !c.claimed && c.submit.req.gate.asking() {
+		s.armPromotion(c, c.submit.req.PromoteAfter)
+		return
+	}
 	s.promote(callID)
 }
 
