@@ -59,6 +59,7 @@ type System struct {
 	root    *actor.RootContext
 	budget  *admission.Budget
 	hub     hub
+	subs    subscriptions
 	started chan struct{}
 
 	// set by the supervisor before it spawns anything
