@@ -59,6 +59,7 @@ type System struct {
 	root    *actor.RootContext
 	budget  *admission.Budget
 	hub     hub
+	subs    subscriptions
 	started chan struct{}
 
 	// set by the supervisor before it spawns anything
@@ -188,7 +189,7 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 		return Reply{Refusal: broker.Refuse(broker.CodeBackendUnavailable, "No backend of this name is configured.", map[string]any{"backend": req.Call.Backend})}
 	}
 	gate := newGate(req.Peer)
-	req.Peer, req.asking = gate.peer(), gate.asking
+	req.Peer, req.gate = gate.peer(), gate
 	defer gate.close()
 
 	replies := make(chan Reply, 1)

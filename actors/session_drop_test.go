@@ -2,10 +2,8 @@ package actors
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"berth/broker"
 )
@@ -34,30 +32,4 @@ func TestDropThatCancelsReachesTheBackendWhateverTheEffects(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestCallStaysACallWhileItsHarnessIsAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, peer broker.Peer) (broker.Answer, error) {
-			answer, refused := peer.Request(ctx, "roots/list", nil)
-			if refused != nil {
-				return broker.Answer{Error: refused}, nil
-			}
-			elapse(time.Minute) // and is promoted once it has its answer
-			return broker.Answer{Result: text(string(answer))}, nil
-		}})
-		r := w.do(func(r *Request) {
-			r.PromoteAfter = 45 * time.Second
-			r.Peer.Request = func(context.Context, string, json.RawMessage) (json.RawMessage, *broker.RPCError) {
-				elapse(3 * time.Minute)
-				return json.RawMessage(`{"roots":[]}`), nil
-			}
-		})
-		if r.Job == nil {
-			t.Fatalf("%+v", r)
-		}
-		if j := w.job(r.Job.ID); string(j.Result) != string(text(`{"roots":[]}`)) {
-			t.Fatalf("the question was not answered: %s", j.Result)
-		}
-	})
 }
