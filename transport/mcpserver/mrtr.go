@@ -3,7 +3,11 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"log/slog"
+	"maps"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +62,7 @@ type talk struct {
 	round   uint32      // how often the harness was asked
 	x       *exchange   // of the request that waits now; nil: the harness is away
 	timer   *time.Timer // ends the talk while the harness is away
+	over    bool        // nobody can continue it any more
 	lacking string      // first capability that was needed and not declared
 }
 
@@ -74,7 +79,7 @@ type talks struct {
 	mu    sync.Mutex
 	open  map[talkID]*talk
 	each  map[string]int
-	bytes int
+	bytes int // of their open questions
 	ended bool
 }
 
@@ -104,7 +109,6 @@ func (s *Server) perform(ctx context.Context, x *exchange, req actors.Request, r
 	go func() {
 		defer cancel()
 		defer close(t.done)
-		defer s.talks.leave(t)
 		t.reply = s.runTalk(over, t, req)
 	}()
 	return t.wait(ctx, rq)
@@ -114,7 +118,8 @@ func (s *Server) perform(ctx context.Context, x *exchange, req actors.Request, r
 func (s *Server) runTalk(ctx context.Context, t *talk, req actors.Request) (reply actors.Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply = s.panicked(req.Call.Method, p)
+			s.opts.Logger.Error("panic while a call was run", slog.String("method", req.Call.Method), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			reply = actors.Reply{Refusal: broker.AsRefusal(fmt.Errorf("panic: %v", p))}
 		}
 	}()
 	return s.opts.Broker.Do(ctx, req)
@@ -199,7 +204,7 @@ func (t *talk) questions(rq *request) []byte {
 	default:
 	}
 	if !t.server.talks.enter(t) {
-		t.withdraw("Too many calls wait for their harness.")
+		t.withdraw()
 		return nil
 	}
 	t.mu.Lock()
@@ -209,8 +214,8 @@ func (t *talk) questions(rq *request) []byte {
 	}
 	t.round++
 	t.x = nil
-	t.timer = time.AfterFunc(talkPatience, t.cancel)
-	state := requestState{talk: t.id, round: t.round, expires: t.server.opts.Now().Add(talkPatience), owner: t.owner}
+	t.timer = time.AfterFunc(talkPatience, t.expire)
+	state := requestState{talk: t.id, round: t.round, expires: t.server.opts.Now().Add(talkPatience).Truncate(time.Second), owner: t.owner}
 	out := []byte(`{"resultType":"input_required","inputRequests":{`)
 	for i, a := range t.asks {
 		if i > 0 {
@@ -228,21 +233,43 @@ func (t *talk) questions(rq *request) []byte {
 }
 
 // withdraw answers every open question with an error.
-func (t *talk) withdraw(why string) {
+func (t *talk) withdraw() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, a := range t.asks {
 		close(a.answer)
 	}
-	t.asks, t.bytes = nil, 0
+	t.asks = nil
+	t.release(t.bytes)
+}
+
+// release gives back the room of questions that are not open any more. The
+// caller holds the lock.
+func (t *talk) release(bytes int) {
+	t.bytes -= bytes
+	t.server.talks.give(bytes)
+}
+
+// expire ends the talk of a harness that did not come back: nobody could read
+// the answer any more.
+func (t *talk) expire() {
+	t.mu.Lock()
+	away := t.x == nil && !t.over
+	t.over = t.over || away
+	t.mu.Unlock()
+	if away {
+		t.cancel()
+		t.server.talks.leave(t)
+	}
 }
 
 // response is the end of the call.
 func (t *talk) response(rq *request) []byte {
 	t.mu.Lock()
 	lacking := t.lacking
-	t.x = nil
+	t.x, t.over = nil, true
 	t.mu.Unlock()
+	t.server.talks.leave(t)
 	if a := t.reply.Answer; lacking != "" && a != nil && a.Error != nil && a.Error.Code != codeMissingCapability {
 		return missingCapability(rq.msg.ID, lacking, a.Error)
 	}
@@ -305,7 +332,7 @@ func (t *talk) ask(ctx context.Context, method string, params json.RawMessage) (
 	select {
 	case answer, ok := <-a.answer:
 		if !ok {
-			return nil, broker.NoPeer("Too many calls wait for their harness, so it was not asked.")
+			return nil, broker.NoPeer("The harness was not asked: too many calls wait for theirs, or the broker is stopping.")
 		}
 		return answer, nil
 	case <-ctx.Done():
@@ -322,7 +349,7 @@ func (t *talk) add(a *inputAsk) *broker.RPCError {
 		// The call cannot be taken up again: its method has no rounds.
 		return broker.NoPeer("The harness cannot be asked in the course of this request.")
 	}
-	if len(t.asks) >= maxTalkAsks || t.bytes+len(a.params) > maxTalkBytes {
+	if len(t.asks) >= maxTalkAsks || t.bytes+len(a.params) > maxTalkBytes || !t.server.talks.take(len(a.params)) {
 		return broker.NoPeer("Too much is asked of this harness at once.")
 	}
 	t.count++
@@ -342,7 +369,7 @@ func (t *talk) remove(a *inputAsk) {
 	defer t.mu.Unlock()
 	if i := slices.Index(t.asks, a); i >= 0 {
 		t.asks = slices.Delete(t.asks, i, i+1)
-		t.bytes -= len(a.params)
+		t.release(len(a.params))
 	}
 }
 
@@ -362,10 +389,13 @@ func withoutToken(params json.RawMessage) json.RawMessage {
 func (ts *talks) enter(t *talk) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
+	if ts.ended {
+		return false
+	}
 	if ts.open[t.id] == t {
 		return true
 	}
-	if ts.ended || len(ts.open) >= maxTalks || ts.each[t.who] >= maxTalksEach {
+	if len(ts.open) >= maxTalks || ts.each[t.who] >= maxTalksEach {
 		return false
 	}
 	if ts.open == nil {
@@ -394,25 +424,30 @@ func (ts *talks) find(id talkID) *talk {
 	return ts.open[id]
 }
 
-// end cancels the calls that wait for their harness; no other can follow.
+// take keeps room for a question, if there is.
+func (ts *talks) take(bytes int) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.bytes+bytes > maxTalksBytes {
+		return false
+	}
+	ts.bytes += bytes
+	return true
+}
+
+func (ts *talks) give(bytes int) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.bytes -= bytes
+}
+
+// end cancels the calls whose harness is away; no other call can follow them.
 func (ts *talks) end() {
 	ts.mu.Lock()
 	ts.ended = true
-	open := make([]*talk, 0, len(ts.open))
-	for _, t := range ts.open {
-		open = append(open, t)
-	}
+	open := slices.Collect(maps.Values(ts.open))
 	ts.mu.Unlock()
 	for _, t := range open {
-		t.cancelIfAway()
-	}
-}
-
-func (t *talk) cancelIfAway() {
-	t.mu.Lock()
-	away := t.x == nil
-	t.mu.Unlock()
-	if away {
-		t.cancel()
+		t.expire()
 	}
 }
