@@ -60,8 +60,11 @@ type Request struct {
 	// Peer is the caller while it waits; nothing of it is called after Do has
 	// returned.
 	Peer broker.Peer
+	// DropCancels makes the end of Do's ctx a cancel, as in the stateless era of
+	// the protocol, where a client has no other way to say it.
+	DropCancels bool
 
-	gate *gate // of Do
+	asking func() bool // a question to the caller is open; nil: never
 }
 
 // Reply is the one answer to a Request: exactly one of Answer, Refusal and Job
