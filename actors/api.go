@@ -64,7 +64,7 @@ type Request struct {
 	// the protocol, where a client has no other way to say it.
 	DropCancels bool
 
-	gate *gate // of Do
+	asking func() bool // a question to the caller is open; nil: never
 }
 
 // Reply is the one answer to a Request: exactly one of Answer, Refusal and Job

@@ -18,12 +18,8 @@ type gate struct {
 	closed bool
 	over   context.Context
 	end    context.CancelFunc
-	open   atomic.Int32 // questions that wait for the caller
+	open   atomic.Int32 // questions
 }
-
-// asking reports whether the caller is being asked something: a call that waits
-// for its own caller is not slow, and must stay a call to get its answer.
-func (g *gate) asking() bool { return g != nil && g.open.Load() > 0 }
 
 func newGate(to broker.Peer) *gate {
 	g := &gate{to: to}
@@ -57,16 +53,19 @@ func (g *gate) pass(f func()) {
 }
 
 func (g *gate) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, *broker.RPCError) {
+	g.open.Add(1)
+	defer g.open.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(g.over, cancel)()
 	if g.over.Err() != nil {
 		return nil, broker.NoPeer("The caller no longer waits for this call, so it cannot be asked.")
 	}
-	g.open.Add(1)
-	defer g.open.Add(-1)
 	return g.to.Request(ctx, method, params)
 }
+
+// asking reports whether the backend waits for an answer of the caller.
+func (g *gate) asking() bool { return g.open.Load() > 0 }
 
 func (g *gate) close() {
 	g.mu.Lock()

@@ -253,11 +253,12 @@ func (s *session) stillRunning(callID string) {
 	s.promote(callID)
 }
 
-// promoteDue makes a slow call a job, unless it waits for its own caller: a job
-// has nobody who could be asked.
+// promoteDue makes a job of a call that has run long enough. While its backend
+// waits for an answer of the harness it stays a call: a job's caller cannot be
+// asked.
 func (s *session) promoteDue(callID string) {
-	if c := s.find(callID); c != nil && !c.claimed && c.submit.req.gate.asking() {
-		s.armPromotion(c, c.submit.req.PromoteAfter)
+	if c := s.find(callID); c != nil && !c.claimed && c.submit.req.asking != nil && c.submit.req.asking() {
+		s.armPromotion(c, promoteRetry)
 		return
 	}
 	s.promote(callID)

@@ -189,7 +189,7 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 		return Reply{Refusal: broker.Refuse(broker.CodeBackendUnavailable, "No backend of this name is configured.", map[string]any{"backend": req.Call.Backend})}
 	}
 	gate := newGate(req.Peer)
-	req.Peer, req.gate = gate.peer(), gate
+	req.Peer, req.asking = gate.peer(), gate.asking
 	defer gate.close()
 
 	replies := make(chan Reply, 1)
