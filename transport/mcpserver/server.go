@@ -32,6 +32,7 @@ type Server struct {
 
 	streams   streams
 	questions questions
+	talks     talks
 }
 
 // New builds the front.
@@ -54,7 +55,10 @@ func New(opts Options) (*Server, error) {
 // Drain refuses new work with `shutting_down` and waits until every open
 // request was answered or ctx ends; the rest is then up to what Broker.Do
 // answers. It gives the number of requests that were still open.
-func (s *Server) Drain(ctx context.Context) int { return s.streams.drain(ctx) }
+func (s *Server) Drain(ctx context.Context) int {
+	s.talks.end()
+	return s.streams.drain(ctx)
+}
 
 // request is one HTTP request on its way through the front.
 type request struct {
@@ -70,6 +74,7 @@ type request struct {
 	msg        jsonrpc.Message
 	era        *era
 	client     broker.Client // what it said of itself
+	asker      *asker        // in the stateless era
 }
 
 // ServeHTTP answers one request. Nothing of it is looked at before the guard
@@ -146,11 +151,6 @@ func (s *Server) post(rq *request) {
 		deny(rq.w, rq.r, http.StatusUnsupportedMediaType, broker.CodeInvalidArguments, "Send one JSON-RPC message as application/json.")
 		return
 	}
-	era, ok := eraOf(rq.r)
-	if !ok {
-		s.refuseVersion(rq)
-		return
-	}
 	body, status, refusal := httpguard.ReadBody(rq.w, rq.r, 0)
 	if refusal != nil {
 		httpguard.WriteError(rq.w, status, "", refusal)
@@ -163,7 +163,15 @@ func (s *Server) post(rq *request) {
 		rq.send(http.StatusBadRequest, jsonrpc.AppendError(nil, e.ID, e.Code, e.Message, nil))
 		return
 	}
-	rq.msg, rq.era = msg, era
+	rq.msg = msg
+	era, ok := eraOf(rq.r)
+	if !ok {
+		s.refuseVersion(rq)
+		return
+	}
+	if rq.era = era; era.sessionless {
+		rq.session = nil // an id that it brings all the same means nothing
+	}
 	if rq.session != nil {
 		rq.attach = s.opts.Broker.Attach(rq.session.info(rq.principal))
 		rq.client = rq.session.asClient()
@@ -185,6 +193,13 @@ func (s *Server) post(rq *request) {
 }
 
 func (s *Server) request(era *era, rq *request) {
+	if era.admit != nil && !era.admit(s, rq) {
+		return
+	}
+	if state, ok := rq.resumed(); ok {
+		s.resume(rq, state)
+		return
+	}
 	handle := era.requests[rq.msg.Method]
 	if handle == nil && era.other != nil && s.relays(rq) {
 		handle = era.other

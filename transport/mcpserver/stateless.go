@@ -49,10 +49,10 @@ var stateless = era{
 		"tools/call":           (*Server).callTool,
 		"subscriptions/listen": (*Server).listen,
 	},
-	notifications: map[string]func(*Server, *request){},
-	other:         (*Server).relayExact,
-	admit:         (*Server).admitStateless,
-	result:        completed,
+	other:       (*Server).relayExact,
+	admit:       (*Server).admitStateless,
+	sessionless: true,
+	result:      completed,
 }
 
 // gone are methods of older versions that this one has not. Their work is done
@@ -72,7 +72,7 @@ type asker struct {
 // order: known method, who asks, version, headers. It has answered when it
 // gives false.
 func (s *Server) admitStateless(rq *request) bool {
-	if gone[rq.msg.Method] || stateless.requests[rq.msg.Method] == nil && !s.relays(rq) {
+	if gone[rq.msg.Method] || rq.era.requests[rq.msg.Method] == nil && !s.relays(rq) {
 		rq.failWith(http.StatusNotFound, jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)
 		return false
 	}
