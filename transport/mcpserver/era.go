@@ -18,6 +18,8 @@ import (
 type era struct {
 	requests      map[string]func(*Server, *request)
 	notifications map[string]func(*Server, *request)
+	// notices answers GET; nil: none is served.
+	notices func(*Server, *request)
 	// other answers the requests of an exact profile that are not in the table;
 	// nil: there are none.
 	other func(*Server, *request)
@@ -48,8 +50,9 @@ var handshake = era{
 	notifications: map[string]func(*Server, *request){
 		"notifications/cancelled": (*Server).cancelled,
 	},
-	other: (*Server).relayExact,
-	ask:   (*Server).askOnStream,
+	notices: (*Server).notices,
+	other:   (*Server).relayExact,
+	ask:     (*Server).askOnStream,
 }
 
 // eraOf tells a request's era by its version header; a request without one is
