@@ -109,3 +109,6 @@ func (l *Listener) Close() {
 	defer l.hub.mu.Unlock()
 	delete(l.hub.listeners, l)
 }
+
+// Publish tells the listeners what a part of the broker itself has to say.
+func (s *System) Publish(n Notice) { s.hub.publish(n) }

@@ -129,6 +129,25 @@ func (s *subscriptions) wanted(backend, uri, holder string) bool {
 	return b.resources[uri][holder] || holder == "" && len(b.resources[uri]) > 0
 }
 
+// hears says whether holder wants to hear of uri or of what it is a part of.
+func (s *subscriptions) hears(backend, uri, holder string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.backends[backend]
+	if b == nil || s.held[holder] == 0 {
+		return false
+	}
+	if b.resources[uri][holder] {
+		return true
+	}
+	for whole, holders := range b.resources {
+		if holders[holder] && strings.HasPrefix(uri, whole) {
+			return true
+		}
+	}
+	return false
+}
+
 // setLevel notes a holder's level; before is its last one, or -1.
 func (s *subscriptions) setLevel(backend, holder string, level int) (before int) {
 	s.mu.Lock()
@@ -282,15 +301,15 @@ func levelParams(level int) json.RawMessage {
 }
 
 // Subscribed reports whether holder wants to hear of a resource of a backend.
-// session is the one of the notice, for a backend with an instance for each.
-func (s *System) Subscribed(n Notice, uri, holder string) bool {
-	return s.subs.wanted(standingName(n.Backend, n.Session), uri, holder)
+// The protocol lets a backend name a part of the resource that was subscribed.
+func (s *System) Subscribed(backend, uri, holder string) bool {
+	return s.subs.hears(backend, uri, holder) || s.subs.hears(standingName(backend, holder), uri, holder)
 }
 
 // Level reports whether holder wants log messages of a level of a backend, and
 // whether it has said so at all.
-func (s *System) Level(n Notice, level, holder string) (wanted, said bool) {
-	least := s.subs.holderLevel(standingName(n.Backend, n.Session), holder)
+func (s *System) Level(backend, level, holder string) (wanted, said bool) {
+	least := max(s.subs.holderLevel(backend, holder), s.subs.holderLevel(standingName(backend, holder), holder))
 	return slices.Index(levels, level) >= least, least >= 0
 }
 

@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -26,8 +28,9 @@ type Profile struct {
 	pending []string
 	server  *broker.ServerInfo
 
-	pages func() []json.RawMessage
-	words func() []candidate
+	pages  func() []json.RawMessage
+	digest func() string
+	words  func() []candidate
 }
 
 // item is one line of a list.
@@ -115,6 +118,9 @@ func (p *Profile) Page(cursor string) (json.RawMessage, *broker.Refusal) {
 	return p.render(offset), nil
 }
 
+// Digest names the bytes of the list: equal lists have equal digests.
+func (p *Profile) Digest() string { return p.digest() }
+
 // decimal reads a short unsigned decimal number.
 func decimal(s string) (int, bool) {
 	if len(s) > 9 || strings.Trim(s, "0123456789") != "" {
@@ -155,6 +161,13 @@ func (p *Profile) finish() *Profile {
 			pages = append(pages, p.render(offset))
 		}
 		return pages
+	})
+	p.digest = sync.OnceValue(func() string {
+		h := sha256.New()
+		for _, page := range p.pages() {
+			h.Write(page)
+		}
+		return hex.EncodeToString(h.Sum(nil))
 	})
 	p.words = sync.OnceValue(p.candidates)
 	return p

@@ -139,7 +139,7 @@ func (s *Server) do(ctx context.Context, x *exchange, profile *catalog.Profile, 
 		WantProgress: x.progress != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID, Client: rq.client,
 	}
 	req := actors.Request{Call: call, PromoteAfter: s.promoteAfter(rq, verb), Long: plan.Long,
-		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest, Peer: s.peer(x)}
+		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest, Peer: s.levelled(rq, verb.Backend, s.peer(x))}
 	if verb.CallTimeout != nil {
 		req.CallTimeout = *verb.CallTimeout
 	}

@@ -23,6 +23,8 @@ type era struct {
 	admit func(*Server, *request) bool
 	// sessionless: no request belongs to a session.
 	sessionless bool
+	// notices answers GET; nil: none is served.
+	notices func(*Server, *request)
 	// other answers the requests of an exact profile that are not in the table;
 	// nil: there are none.
 	other func(*Server, *request)
@@ -53,9 +55,10 @@ var handshake = era{
 	notifications: map[string]func(*Server, *request){
 		"notifications/cancelled": (*Server).cancelled,
 	},
-	admit: (*Server).admitHandshake,
-	other: (*Server).relayExact,
-	ask:   (*Server).askOnStream,
+	admit:   (*Server).admitHandshake,
+	notices: (*Server).notices,
+	other:   (*Server).relayExact,
+	ask:     (*Server).askOnStream,
 }
 
 // eraOf tells a request's era by its version header; a request without one is

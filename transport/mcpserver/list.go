@@ -52,6 +52,9 @@ func (s *Server) listTools(rq *request) {
 
 // page gives one page; what is pending is named in it.
 func (s *Server) page(rq *request, profile *catalog.Profile, cursor string) []byte {
+	if rq.session != nil && cursor == "" {
+		s.listeners.served(rq.session.key, profile.Digest())
+	}
 	page, refusal := profile.Page(cursor)
 	if refusal != nil {
 		return refusalError(rq.msg.ID, refusal)

@@ -88,7 +88,7 @@ type talks struct {
 func (s *Server) perform(ctx context.Context, x *exchange, req actors.Request, render func(*request, actors.Reply) []byte) []byte {
 	rq := x.rq
 	if rq.asker == nil {
-		return render(rq, s.opts.Broker.Do(ctx, req))
+		return render(rq, s.carry(ctx, rq, req))
 	}
 	req.DropCancels = true
 	t := &talk{server: s, who: rq.principal.Digest(), client: rq.client, render: render,

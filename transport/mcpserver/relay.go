@@ -104,7 +104,7 @@ func readRelayed(raw json.RawMessage) (h hopped, problem string) {
 func (s *Server) ask(ctx context.Context, x *exchange, to relayed, params hopped) actors.Reply {
 	req := s.asked(x, to, params)
 	req.DropCancels = x.rq.asker != nil
-	return s.opts.Broker.Do(ctx, req)
+	return s.carry(ctx, x.rq, req)
 }
 
 // asked makes a call of a request.
@@ -122,11 +122,38 @@ func (s *Server) asked(x *exchange, to relayed, params hopped) actors.Request {
 	default:
 		call.Effects = broker.UnknownEffects
 	}
-	req := actors.Request{Call: call, Peer: s.peer(x)}
+	req := actors.Request{Call: call, Peer: s.levelled(rq, to.backend, s.peer(x))}
 	if rq.session != nil {
 		call.Session, req.RequestID = rq.session.key, to.id
 	}
 	return req
+}
+
+// carry runs a request, and has the broker keep what a session asks for that
+// goes on after it.
+func (s *Server) carry(ctx context.Context, rq *request, req actors.Request) actors.Reply {
+	if rq.session == nil || !sessionMethods[req.Call.Method] {
+		return s.opts.Broker.Do(ctx, req)
+	}
+	holder := rq.session.key
+	member := "uri"
+	if req.Call.Method == "logging/setLevel" {
+		member = "level"
+	}
+	params, err := jsonrpc.ParseObject(req.Call.Params)
+	if err != nil {
+		return s.opts.Broker.Do(ctx, req) // the backend's to refuse
+	}
+	value, ok := params.Text(member)
+	switch {
+	case !ok:
+		return s.opts.Broker.Do(ctx, req)
+	case req.Call.Method == "resources/subscribe":
+		return s.opts.Broker.Subscribe(ctx, holder, value, req)
+	case req.Call.Method == "resources/unsubscribe":
+		return s.opts.Broker.Unsubscribe(ctx, holder, value, req)
+	}
+	return s.opts.Broker.SetLevel(ctx, holder, value, req)
 }
 
 // told turns the broker's reply to a relayed request into the response, or nil
@@ -153,6 +180,24 @@ func (rq *request) shaped(result json.RawMessage) json.RawMessage {
 		return result
 	}
 	return rq.era.result(rq, result)
+}
+
+// levelled keeps log messages from a session that asked for more severe ones:
+// a backend that many share has one level for all of them.
+func (s *Server) levelled(rq *request, backend string, p broker.Peer) broker.Peer {
+	notify := p.Notify
+	if notify == nil || rq.session == nil {
+		return p
+	}
+	p.Notify = func(method string, params json.RawMessage) {
+		if method == logMessage {
+			if wanted, said := s.opts.Broker.Level(backend, levelOf(params), rq.session.key); said && !wanted {
+				return
+			}
+		}
+		notify(method, params)
+	}
+	return p
 }
 
 // peer is the caller's side of what runs on an exchange. Where the client reads

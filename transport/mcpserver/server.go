@@ -33,6 +33,7 @@ type Server struct {
 	streams   streams
 	questions questions
 	talks     talks
+	listeners listeners
 }
 
 // New builds the front.
@@ -48,6 +49,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{opts: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
 	s.questions.prefix = "berth-" + hex.EncodeToString(prefix) + "-"
 	s.streams.init(opts.Limits.MaxStreams)
+	s.listeners.init(opts.Limits.MaxStreams)
 	s.handler = httpguard.Recover(opts.Logger, http.HandlerFunc(s.serve))
 	return s, nil
 }
@@ -55,7 +57,11 @@ func New(opts Options) (*Server, error) {
 // Drain refuses new work with `shutting_down` and waits until every open
 // request was answered or ctx ends; the rest is then up to what Broker.Do
 // answers. It gives the number of requests that were still open.
+//
+// Streams of notifications end at once: nothing is owed on them. So do calls
+// whose harness is away.
 func (s *Server) Drain(ctx context.Context) int {
+	s.listeners.endAll()
 	s.talks.end()
 	return s.streams.drain(ctx)
 }
@@ -91,9 +97,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "Nothing is served at this path; MCP is at /mcp and /mcp/{profile}.")
 		return
 	}
-	if r.Method != http.MethodPost && r.Method != http.MethodDelete {
-		w.Header().Set("Allow", "POST, DELETE")
-		deny(w, r, http.StatusMethodNotAllowed, broker.CodeMethodNotAllowed, "Use POST for messages and DELETE to end a session.")
+	switch r.Method {
+	case http.MethodPost, http.MethodDelete, http.MethodGet:
+	default:
+		w.Header().Set("Allow", "GET, POST, DELETE")
+		deny(w, r, http.StatusMethodNotAllowed, broker.CodeMethodNotAllowed, "Use POST for messages, GET for a stream of notifications and DELETE to end a session.")
 		return
 	}
 	if _, known := s.opts.Broker.Catalog().Profile(profile); !known {
@@ -103,11 +111,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
 		accept: parseAccept(r), principal: principal, profile: profile}
 	s.findSession(rq)
-	if r.Method == http.MethodDelete {
+	switch r.Method {
+	case http.MethodDelete:
 		s.endSession(rq)
-		return
+	case http.MethodGet:
+		s.get(rq)
+	default:
+		s.post(rq)
 	}
-	s.post(rq)
 }
 
 // deny answers what is no JSON-RPC request yet, in the form of the operator API.
@@ -142,6 +153,7 @@ func (s *Server) findSession(rq *request) {
 func (s *Server) endSession(rq *request) {
 	if rq.session != nil {
 		s.opts.Broker.End(rq.session.key)
+		s.listeners.end(rq.session.key)
 	}
 	rq.w.WriteHeader(http.StatusNoContent)
 }

@@ -47,7 +47,7 @@ var stateless = era{
 		"server/discover":      (*Server).discover,
 		"tools/list":           (*Server).listTools,
 		"tools/call":           (*Server).callTool,
-		"subscriptions/listen": (*Server).listen,
+		"subscriptions/listen": (*Server).subscribe,
 	},
 	other:       (*Server).relayExact,
 	admit:       (*Server).admitStateless,
