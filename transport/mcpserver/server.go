@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,8 @@ type Server struct {
 	streams   streams
 	questions questions
 	listeners listeners
+	directory directory
+	gathering sync.Map // session and raw id -> context.CancelFunc, of lists that are being put together
 }
 
 // New builds the front.
@@ -203,6 +206,9 @@ func (s *Server) post(rq *request) {
 
 func (s *Server) request(era *era, rq *request) {
 	handle := era.requests[rq.msg.Method]
+	if handle == nil && rq.profile == "" {
+		handle = mergedMethods[rq.msg.Method]
+	}
 	if handle == nil && era.other != nil && s.relays(rq) {
 		handle = era.other
 	}
