@@ -240,6 +240,7 @@ func (s *Server) withFacts(profile *catalog.Profile, call *broker.Call, reply ac
 	if profile.Exact() {
 		return result
 	}
+	s.learnLinks(call.Backend, result)
 	facts := callFacts{CallID: call.ID, Backend: call.Backend}
 	if reply.Answer.RuntimeID != "" {
 		facts.RuntimeID = &reply.Answer.RuntimeID
@@ -313,4 +314,7 @@ func (s *Server) cancelled(rq *request) {
 		reason = strings.ToValidUTF8(reason[:maxReason], "")
 	}
 	s.opts.Broker.Cancel(rq.session.key, string(id), reason)
+	if end, ok := s.gathering.Load(rq.session.key + " " + string(id)); ok {
+		end.(context.CancelFunc)()
+	}
 }

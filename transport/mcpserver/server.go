@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,8 @@ type Server struct {
 	questions questions
 	talks     talks
 	listeners listeners
+	directory directory
+	gathering sync.Map // session and raw id -> context.CancelFunc, of lists that are being put together
 }
 
 // New builds the front.
@@ -223,6 +226,9 @@ func (s *Server) request(era *era, rq *request) {
 		return
 	}
 	handle := era.requests[rq.msg.Method]
+	if handle == nil && rq.profile == "" {
+		handle = mergedMethods[rq.msg.Method]
+	}
 	if handle == nil && era.other != nil && s.relays(rq) {
 		handle = era.other
 	}
