@@ -225,18 +225,26 @@ func (s *Server) request(era *era, rq *request) {
 		s.resume(rq, state)
 		return
 	}
-	handle := era.requests[rq.msg.Method]
-	if handle == nil && rq.profile == "" {
-		handle = mergedMethods[rq.msg.Method]
-	}
-	if handle == nil && era.other != nil && s.relays(rq) {
-		handle = era.other
-	}
+	handle := s.method(rq)
 	if handle == nil {
 		rq.fail(jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)
 		return
 	}
 	handle(s, rq)
+}
+
+// method finds what answers a request; nil: nothing does.
+func (s *Server) method(rq *request) func(*Server, *request) {
+	if handle := rq.era.requests[rq.msg.Method]; handle != nil {
+		return handle
+	}
+	if handle := mergedMethods[rq.msg.Method]; handle != nil && rq.profile == "" {
+		return handle
+	}
+	if rq.era.other != nil && s.relays(rq) {
+		return rq.era.other
+	}
+	return nil
 }
 
 // callID names a call in this process.
