@@ -57,6 +57,7 @@ type failure struct {
 	exit    int
 	code    string
 	message string          // one plain sentence
+	more    []string        // further lines for a person
 	data    json.RawMessage // the refusal's fields; may be empty
 	// shown is true when standard output already has the answer that tells it,
 	// so that --json adds no second document.
