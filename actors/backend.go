@@ -298,7 +298,9 @@ func (b *backend) Receive(ctx actor.Context) {
 		}
 	case *ensureUp:
 		if b.conn == nil {
-			b.wake()
+			if r := b.wake(); r != nil {
+				b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, failed: r})
+			}
 		}
 	case *retire:
 		b.retiring = true

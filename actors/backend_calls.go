@@ -89,7 +89,7 @@ func identityRefusal(c *broker.Call, actual string, answered bool) *broker.Refus
 	message := "Another incarnation of " + c.Backend + " is running than the call expects; nothing was sent."
 	if answered {
 		message = "Another incarnation of " + c.Backend + " answered than the call expects; the answer was discarded."
-		detail["outcome_unknown"] = !c.Effects.ReadOnly()
+		detail["outcome_unknown"] = c.Effects != broker.Read
 	}
 	return broker.Refuse(broker.CodeInstanceMismatch, message, detail)
 }
@@ -200,7 +200,7 @@ func runRefusal(r *run, f *broker.Failure) *broker.Refusal {
 		return f.Refuse(call)
 	}
 	return broker.Refuse(code, "The call to "+call.Backend+" was cancelled: "+cause.Error()+".", map[string]any{
-		"backend": call.Backend, "verb": call.Verb, "outcome_unknown": f.Dispatched && !call.Effects.ReadOnly()})
+		"backend": call.Backend, "verb": call.Verb, "outcome_unknown": f.Dispatched && call.Effects != broker.Read})
 }
 
 // finish gives the seat back and answers the owner.
@@ -264,7 +264,7 @@ func (b *backend) dequeue(o *offer) {
 
 // disconnected applies DESIGN section 4 "Disconnect" for the older protocol.
 func (b *backend) disconnected(callID string) {
-	if r, ok := b.runs[callID]; ok && !r.offer.call.Effects.ReadOnly() {
+	if r, ok := b.runs[callID]; ok && r.offer.call.Effects != broker.Read {
 		b.sys.send(r.offer.owner, &stillRunning{callID: callID})
 		return
 	}

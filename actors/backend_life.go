@@ -139,8 +139,6 @@ func (b *backend) openFailed(err error) {
 	wait := b.backoff.NextBackOff()
 	b.backoffUntil = b.sys.now().Add(wait)
 	b.log.Warn("backend could not be started", slog.String("cause", b.lastError), slog.Int("failures", b.failures), slog.Duration("retry_after", wait))
-	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, failed: true})
-
 	r := b.unavailable()
 	r.Code = code
 	if state == StateBackoff {
@@ -149,6 +147,7 @@ func (b *backend) openFailed(err error) {
 	if open != nil && open.Stderr != "" {
 		r.Detail["stderr"] = open.Stderr
 	}
+	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, failed: r})
 	b.refuseWaiting(r, state == StateRefused || b.failures >= maxOpenFailures, false)
 	b.arm()
 }

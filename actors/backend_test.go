@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -385,7 +386,11 @@ func TestStopTellsEachCallWhatHappened(t *testing.T) {
 func TestCatalogWaitsForAFirstListAndNotForAFailedStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
+		var back atomic.Bool
 		w := start(t, &upstream{open: func(ctx context.Context, _ int) (*conn, error) {
+			if back.Load() {
+				return nil, nil
+			}
 			select {
 			case <-gate:
 				return nil, errors.New("no")
@@ -407,13 +412,61 @@ func TestCatalogWaitsForAFirstListAndNotForAFailedStart(t *testing.T) {
 		if time.Since(began) != 0 || len(p.Pending()) != 1 {
 			t.Fatal("a list waited for a backend that is known to be down")
 		}
-		w.up.open = nil
+		back.Store(true)
 		elapse(time.Minute)
 		w.AwaitCatalog(context.Background(), "") // wakes it, all the same
 		synctest.Wait()
 		p, _ = w.AwaitCatalog(context.Background(), "").Profile("")
 		if _, ok := p.Resolve("b__echo"); !ok || len(p.Pending()) != 0 {
 			t.Fatal(p.Pending())
+		}
+	})
+}
+
+func TestWhoNamesABackendThatCannotStartHearsWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{open: func(context.Context, int) (*conn, error) { return nil, &broker.OpenError{Auth: true, Cause: "401"} }})
+		if r := w.WhyPending([]string{"b"}); r.Code != broker.CodeCatalogPending {
+			t.Fatalf("before the first attempt: %v", r)
+		}
+		began := time.Now()
+		w.AwaitCatalog(context.Background(), "b")
+		if r := w.WhyPending([]string{"b"}); r.Code != broker.CodeBackendRefused || r.Detail["cause"] != "401" || time.Since(began) != 0 {
+			t.Fatalf("after %s: %v", time.Since(began), r)
+		}
+		// While nothing new is tried, asking again does not wait either.
+		w.AwaitCatalog(context.Background(), "b")
+		if time.Since(began) != 0 || w.up.attempts() != 1 {
+			t.Fatal(time.Since(began), w.up.attempts())
+		}
+	})
+}
+
+func TestStopWaitsForJobsThatRunHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		w := start(t, &upstream{call: gated(gate)})
+		id := w.do(long).Job.ID
+		synctest.Wait()
+		time.AfterFunc(2*time.Second, func() { close(gate) })
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		w.Stop(ctx)
+		if j, err := w.journal.Job(id); err != nil || j.Status != broker.JobSucceeded {
+			t.Fatalf("%+v %v", j, err)
+		}
+	})
+}
+
+func TestStopDoesNotWaitForWorkThatLivesElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _, id := tracking(t, true)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		w.Stop(ctx)
+		if j, _ := w.journal.Job(id); time.Since(began) > time.Second || j.Status != broker.JobRunning {
+			t.Fatal(time.Since(began), j.Status)
 		}
 	})
 }

@@ -118,6 +118,7 @@ type job struct {
 	checked bool   // a recovered job's backend has shown the recorded runtime id
 	noted   time.Time
 	panicky string // first line of a panic
+	counted bool   // in System.working
 }
 
 func newJob(sys *System, start *jobStart) *job {
@@ -179,6 +180,7 @@ func (j *job) Receive(ctx actor.Context) {
 
 func (j *job) started() {
 	j.sys.jobs.Store(j.record.ID, j.self)
+	j.working(j.step != stepTrack)
 	switch j.step {
 	case stepClaim:
 		j.sys.send(j.start.backend, &reown{sys: j.sys, callID: j.start.req.Call.ID, to: j.self, notify: j.self, begin: j.beginHook()})
@@ -407,6 +409,19 @@ func (j *job) done() {
 	j.sys.send(j.sys.supervisor, &jobEnded{id: j.record.ID, callID: j.callID()})
 }
 
+// working counts the job among those that a stop waits for, or no longer.
+func (j *job) working(here bool) {
+	if here == j.counted {
+		return
+	}
+	j.counted = here
+	if here {
+		j.sys.working.Add(1)
+	} else {
+		j.sys.working.Add(-1)
+	}
+}
+
 func (j *job) callID() string {
 	if j.start.record != nil {
 		return ""
@@ -418,6 +433,7 @@ func (j *job) callID() string {
 // after a stop it stays as it is, and the next start makes it Lost.
 func (j *job) giveUp() {
 	j.sys.jobs.Delete(j.record.ID)
+	j.working(false)
 	if j.step == stepDone {
 		return
 	}

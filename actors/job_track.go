@@ -94,6 +94,7 @@ func firstText(result json.RawMessage) string {
 // makes it Lost like any other.
 func (j *job) follow(t broker.Tracking) {
 	j.step = stepTrack
+	j.working(false)
 	j.record.Tracking = &t
 	j.change(broker.JobChange{To: broker.JobRunning, At: j.sys.now(), Tracking: &t})
 	j.log.Info("job is tracked in its backend", slog.String("handle", t.Handle))

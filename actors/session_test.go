@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -273,6 +274,22 @@ func TestEndOfASessionCancelsItsCalls(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 		<-ended
+	})
+}
+
+func TestSessionMayComeBackWhileItsEndIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{})
+		for range 50 {
+			w.End("s")
+			w.session("s")
+			if r := w.do(); r.Answer == nil && r.Refusal.Code != broker.CodeShuttingDown {
+				t.Fatalf("%+v", r)
+			}
+		}
+		if strings.Contains(w.log.String(), "could not be spawned") {
+			t.Fatal(w.log.String())
+		}
 	})
 }
 

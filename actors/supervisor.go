@@ -3,6 +3,8 @@ package actors
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,11 +26,11 @@ const (
 	pruneBatch = 1000
 )
 
-// listed reports a backend's new incarnation, or that a start failed.
+// listed reports a backend's new incarnation, or why there is none.
 type listed struct {
 	backend string
 	inc     broker.Incarnation
-	failed  bool
+	failed  *broker.Refusal
 }
 
 // openSession asks for the actor of a session.
@@ -102,17 +104,19 @@ type supervisor struct {
 	// owned by the actor
 	self       *actor.PID
 	sources    map[string]*catalog.Source
-	unlisted   map[string]bool // a start failed before anything was listed
+	unlisted   map[string]unlisted // backends whose start failed before anything was listed
 	generation uint64
-	jobs       map[string]*actor.PID // by call id, while they are being made
+	told       map[catalog.Quarantined]bool // what was logged
+	jobs       map[string]*actor.PID        // by call id, while they are being made
 	tracks     map[string]*tracked
+	spawned    uint64 // sessions and instances, for unique names
 	timers     map[string]*time.Timer
 	reaping    bool
 	pruning    bool
 }
 
 func newSupervisor(sys *System) *supervisor {
-	return &supervisor{sys: sys, log: sys.log, sources: map[string]*catalog.Source{}, unlisted: map[string]bool{},
+	return &supervisor{sys: sys, log: sys.log, sources: map[string]*catalog.Source{}, unlisted: map[string]unlisted{}, told: map[catalog.Quarantined]bool{},
 		jobs: map[string]*actor.PID{}, tracks: map[string]*tracked{}, timers: map[string]*time.Timer{}}
 }
 
@@ -206,7 +210,8 @@ func (s *supervisor) stopTimers() {
 func (s *supervisor) spawnBackend(ctx actor.Context, cfg BackendConfig, session string) *actor.PID {
 	name := "backend/" + cfg.Name
 	if session != "" {
-		name += "/" + session
+		s.spawned++
+		name += "/" + strconv.FormatUint(s.spawned, 10)
 	}
 	sys := s.sys
 	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newBackend(sys, cfg) },
@@ -228,9 +233,9 @@ func (s *supervisor) listed(m *listed) {
 	if !ok {
 		return
 	}
-	if m.failed {
-		if !src.Listed && !s.unlisted[m.backend] {
-			s.unlisted[m.backend] = true
+	if m.failed != nil {
+		if !src.Listed {
+			s.unlisted[m.backend] = unlisted{why: m.failed, times: s.unlisted[m.backend].times + 1}
 			s.publish()
 		}
 		return
@@ -258,6 +263,10 @@ func (s *supervisor) rebuild() {
 	}
 	snapshot, quarantined := catalog.Build(s.generation, sources)
 	for _, q := range quarantined {
+		if s.told[q] {
+			continue
+		}
+		s.told[q] = true
 		s.log.Warn("a verb is not served as it was listed", slog.String("backend", q.Backend), slog.String("verb", q.Verb), slog.String("code", q.Code), slog.String("reason", q.Reason))
 	}
 	s.sys.snapshot.Store(snapshot)
@@ -266,11 +275,7 @@ func (s *supervisor) rebuild() {
 
 // publish wakes those who wait for a catalog.
 func (s *supervisor) publish() {
-	failed := make(map[string]bool, len(s.unlisted))
-	for name := range s.unlisted {
-		failed[name] = true
-	}
-	old := s.sys.lists.Swap(&listState{failed: failed, changed: make(chan struct{})})
+	old := s.sys.lists.Swap(&listState{unlisted: maps.Clone(s.unlisted), changed: make(chan struct{})})
 	if old != nil {
 		close(old.changed)
 	}
@@ -289,8 +294,9 @@ func (s *supervisor) openSession(ctx actor.Context, m *openSession) {
 	}
 	sys, info := s.sys, new(SessionInfo)
 	*info = m.info // not a part of m, which would stay with it
+	s.spawned++    // an ended session of the same key may still be stopping
 	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newSession(sys, info) },
-		actor.WithMailbox(sessionMailboxes)), "session/"+key)
+		actor.WithMailbox(sessionMailboxes)), "session/"+strconv.FormatUint(s.spawned, 10))
 	if err != nil {
 		s.log.Error("a session actor could not be spawned", slog.String("session", key), slog.String("cause", err.Error()))
 		m.settle(stoppingRefusal().Retry(time.Second))

@@ -73,6 +73,7 @@ type System struct {
 	jobs         sync.Map // job id -> *actor.PID
 	delayed      sync.Map // job id -> true: an outcome is known but not durable
 	inflight     atomic.Int64
+	working      atomic.Int64 // job actors whose work is not tracked elsewhere
 	lives        atomic.Uint64
 	calls        atomic.Uint64
 	stale        atomic.Uint64 // reports of an earlier life, dropped
@@ -95,8 +96,14 @@ type sessionRef struct {
 
 // listState is what the waiters of a catalog look at.
 type listState struct {
-	failed  map[string]bool // backends whose start failed before they listed anything
-	changed chan struct{}   // closed when there is a newer state
+	unlisted map[string]unlisted // backends whose start failed before they listed anything
+	changed  chan struct{}       // closed when there is a newer state
+}
+
+// unlisted is why nothing is known of a backend, and how often it failed.
+type unlisted struct {
+	why   *broker.Refusal
+	times int
 }
 
 // Start spawns the actors and returns when every backend has its actor and the

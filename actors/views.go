@@ -19,8 +19,11 @@ import (
 func (s *System) Catalog() *catalog.Snapshot { return s.snapshot.Load() }
 
 // AwaitCatalog gives a snapshot in which nothing of the profile is pending, or
-// the present one when ctx ends or when what is pending has failed to start.
+// the present one when ctx ends. Every pending backend is woken. One that has
+// failed to start is not waited for in the merged profile; in its own, one more
+// attempt is.
 func (s *System) AwaitCatalog(ctx context.Context, profile string) *catalog.Snapshot {
+	before := s.lists.Load().unlisted
 	woken := false
 	for {
 		lists, snapshot := s.lists.Load(), s.snapshot.Load()
@@ -28,7 +31,7 @@ func (s *System) AwaitCatalog(ctx context.Context, profile string) *catalog.Snap
 		if !ok {
 			return snapshot
 		}
-		if !woken { // one that failed is woken too, and not waited for
+		if !woken {
 			for _, name := range p.Pending() {
 				if pid, ok := s.sharedBackend(name); ok {
 					s.send(pid, &ensureUp{})
@@ -36,7 +39,10 @@ func (s *System) AwaitCatalog(ctx context.Context, profile string) *catalog.Snap
 			}
 			woken = true
 		}
-		pending := slices.DeleteFunc(p.Pending(), func(name string) bool { return lists.failed[name] })
+		pending := slices.DeleteFunc(p.Pending(), func(name string) bool {
+			times := lists.unlisted[name].times
+			return times > before[name].times || times > 0 && !p.Exact()
+		})
 		if len(pending) == 0 {
 			return snapshot
 		}
@@ -46,6 +52,18 @@ func (s *System) AwaitCatalog(ctx context.Context, profile string) *catalog.Snap
 			return s.snapshot.Load()
 		}
 	}
+}
+
+// WhyPending refuses what depends on backends of which nothing is known: with
+// the reason for which one could not be started, else `catalog_pending`.
+func (s *System) WhyPending(backends []string) *broker.Refusal {
+	lists := s.lists.Load()
+	for _, name := range backends {
+		if u, ok := lists.unlisted[name]; ok {
+			return u.why
+		}
+	}
+	return broker.CatalogPending(backends)
 }
 
 // Backends gives every backend as it is now, by name. One whose actor does not
@@ -173,14 +191,14 @@ func (s *System) CancelJob(ctx context.Context, id, reason string, by broker.Pri
 	return s.journal.Job(id)
 }
 
-// Stop refuses new calls, waits until those in flight have ended or ctx is
-// over, tells the rest that the broker stops, and waits for everything it
+// Stop refuses new calls, waits until those in flight and the jobs that run
+// here (tracked ones run elsewhere) have ended or ctx is over, tells the rest that the broker stops, and waits for everything it
 // started. Unfinished jobs stay in the journal as they are: the next start
 // makes them Lost. It is idempotent.
 func (s *System) Stop(ctx context.Context) {
 	s.stopOnce.Do(func() {
 		s.closing.Store(true)
-		s.drained(ctx)
+		s.drained(ctx, func() bool { return s.inflight.Load() == 0 && s.working.Load() == 0 })
 		// Backends first: they know which calls were sent, and say so.
 		s.backends.Range(func(_, v any) bool {
 			s.stopActor(v.(*backendRef).pid)
@@ -192,7 +210,7 @@ func (s *System) Stop(ctx context.Context) {
 		})
 		told, cancel := context.WithTimeout(context.Background(), viewLimit)
 		defer cancel()
-		s.drained(told)
+		s.drained(told, func() bool { return s.inflight.Load() == 0 })
 		if err := s.root.StopFuture(s.supervisor).Wait(); err != nil {
 			s.log.Warn("the actors did not stop in time", slog.String("cause", err.Error()))
 		}
@@ -201,11 +219,11 @@ func (s *System) Stop(ctx context.Context) {
 	})
 }
 
-// drained waits until every caller of Do has its reply, or ctx ends.
-func (s *System) drained(ctx context.Context) {
+// drained waits until over or the end of ctx.
+func (s *System) drained(ctx context.Context, over func() bool) {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for s.inflight.Load() > 0 && ctx.Err() == nil {
+	for !over() && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-look.C:

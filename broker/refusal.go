@@ -25,6 +25,11 @@ func Refuse(code Code, message string, detail map[string]any) *Refusal {
 	return &Refusal{Code: code, Message: message, Detail: detail, Retryable: codes[code].retryable}
 }
 
+// CatalogPending refuses what depends on backends that have not listed yet.
+func CatalogPending(backends []string) *Refusal {
+	return Refuse(CodeCatalogPending, "The backend has not listed its tools yet; try again.", map[string]any{"pending": backends})
+}
+
 // Retry says after how long a retry is worthwhile.
 func (r *Refusal) Retry(after time.Duration) *Refusal {
 	r.Retryable, r.RetryAfter = true, after

@@ -71,9 +71,7 @@ func Build(generation uint64, sources []Source) (*Snapshot, []Quarantined) {
 	}
 	s.profiles[""] = b.merged(s.verbs, sources)
 	for i := range sources {
-		if !sources[i].Native {
-			s.profiles[sources[i].Backend] = b.exact(&sources[i])
-		}
+		s.profiles[sources[i].Backend] = b.exact(&sources[i])
 	}
 	slices.SortStableFunc(b.faults, func(x, y Quarantined) int {
 		return cmp.Or(strings.Compare(x.Backend, y.Backend), strings.Compare(x.Verb, y.Verb), strings.Compare(x.Code, y.Code))

@@ -191,6 +191,9 @@ func (b *builder) exact(s *Source) *Profile {
 		p.items = append(p.items, item{v.Upstream, v, raw})
 	}
 	for _, v := range b.beside {
+		if s.Native {
+			break // they are its own
+		}
 		it := item{v.Name, v, v.Listed}
 		if taken[it.name] {
 			it.name = NativeName + "__" + v.Name

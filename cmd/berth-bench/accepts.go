@@ -68,12 +68,15 @@ func acceptsOf(ctx context.Context, l *lab, callers int) (a acceptResult, err er
 	}
 	write := func() error { return base.write(number.Add(1)) }
 	var accepts, writes, ratios []float64
-	for round := range l.opts.rounds + 1 {
-		inJournal, err := rateOf(callers, l.opts.turn, func(int) error { return accept() })
+	// A disk that others use changes faster than processors do: shorter turns,
+	// and more of them.
+	length := l.opts.turn / 2
+	for round := range 2*l.opts.rounds + 1 {
+		inJournal, err := rateOf(callers, length, func(int) error { return accept() })
 		if err != nil {
 			return a, err
 		}
-		inLog, err := rateOf(callers, l.opts.turn, func(int) error { return write() })
+		inLog, err := rateOf(callers, length, func(int) error { return write() })
 		if err != nil {
 			return a, err
 		}
@@ -147,7 +150,7 @@ func jobsOf(ctx context.Context, l *lab, b *broker, callers int) (a acceptResult
 	defer func() { err = errors.Join(err, base.close()) }()
 	var number atomic.Int64
 	var accepts, writes, ratios []float64
-	for range max(3, l.opts.rounds/2) {
+	for range l.opts.rounds/2 | 1 {
 		for _, c := range clients {
 			c.limit(l.opts.turn + callLimit)
 		}

@@ -41,7 +41,7 @@ func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("berth-bench", flag.ContinueOnError)
 	flags.BoolVar(&o.quick, "quick", false, "a rough look in about half a minute")
 	flags.IntVar(&o.rounds, "rounds", 0, "turns of each path (default 9, 3 with -quick)")
-	flags.DurationVar(&o.turn, "turn", 0, "length of one turn (default 700ms, 250ms with -quick)")
+	flags.DurationVar(&o.turn, "turn", 0, "length of one turn (default 600ms, 150ms with -quick)")
 	flags.StringVar(&o.only, "only", strings.Join(parts, ","), "what to measure")
 	flags.StringVar(&o.berth, "berth", "", "a berth binary to measure (default: built from this tree)")
 	flags.StringVar(&o.against, "against", "", "another berth binary, measured in the same turns")
@@ -74,9 +74,9 @@ func (o *options) complete() error {
 			return fmt.Errorf("-only: %q is none of %s", p, strings.Join(parts, ", "))
 		}
 	}
-	rounds, turn := 9, 700*time.Millisecond
+	rounds, turn := 9, 600*time.Millisecond
 	if o.quick {
-		rounds, turn = 3, 250*time.Millisecond
+		rounds, turn = 3, 150*time.Millisecond
 	}
 	if o.rounds <= 0 {
 		o.rounds = rounds

@@ -9,6 +9,7 @@ import (
 const (
 	nameDirect = "direct"
 	nameProxy  = "ReverseProxy"
+	nameTuned  = "ReverseProxy, GOGC=400"
 	nameBerth  = "Berth, /mcp"
 	nameExact  = "Berth, /mcp/echo"
 	nameOther  = "Berth, other build"
@@ -24,6 +25,12 @@ func measureHTTP(ctx context.Context, l *lab, r *report) (err error) {
 	if err != nil {
 		return err
 	}
+	// Berth collects its garbage less often than Go does by itself. What that
+	// alone makes of a proxy is measured too.
+	tuned, err := l.startIn(ctx, []string{"GOGC=400"}, l.self, "-role", "proxy", "-backend", echo.line)
+	if err != nil {
+		return err
+	}
 	cfg := config{httpBackend: echo.line}
 	b, err := l.berth(ctx, "http", cfg)
 	if err != nil {
@@ -32,6 +39,7 @@ func measureHTTP(ctx context.Context, l *lab, r *report) (err error) {
 	targets := []target{
 		{name: nameDirect, addr: echo.line, path: "/", tool: "echo"},
 		{name: nameProxy, addr: proxy.line, path: "/", tool: "echo", pids: []int{proxy.pid}},
+		{name: nameTuned, addr: tuned.line, path: "/", tool: "echo", pids: []int{tuned.pid}},
 		b.target(nameBerth, "/mcp", "echo__echo"),
 		b.target(nameExact, "/mcp/echo", "echo"),
 	}
@@ -82,7 +90,7 @@ func measureStdio(ctx context.Context, l *lab, r *report) (err error) {
 		{name: nameDirect, clients: pipe.clients(maxClients())},
 		{name: t.name, clients: asClients(clients), pids: t.pids},
 	}
-	rounds := max(3, l.opts.rounds*2/3)
+	rounds := l.opts.rounds*2/3 | 1 // odd, so that a median is one of the turns
 	for _, n := range clientCounts {
 		got, err := compare(ctx, paths, n, rounds, l.opts.turn)
 		if err != nil {

@@ -39,7 +39,7 @@ func (r *report) markdown() string {
 	if m.processor != "" {
 		fmt.Fprintf(&b, " (%s)", m.processor)
 	}
-	fmt.Fprintf(&b, ", %s, %s. Load average before the run: %s. Medians of %d turns of %v; all processes share the cores. The run took %v.\n",
+	fmt.Fprintf(&b, ", %s, %s. Load average before the run: %s. Medians of %d turns of %v (the disk: twice as many, half as long), quartiles in brackets; all processes share the cores. The run took %v.\n",
 		m.system, m.goVersion, m.load, r.rounds, r.turn, r.took.Round(time.Second))
 	r.aims(&b)
 	r.hops(&b, "An HTTP backend", "of the proxy", nameProxy, r.http)
@@ -104,8 +104,7 @@ func find(results []result, path string, clients int) (result, bool) {
 	return result{}, false
 }
 
-// hops is the table of the paths to one backend. The quartiles stand in
-// brackets.
+// hops is the table of the paths to one backend.
 func (r *report) hops(b *strings.Builder, title, of, base string, results []result) {
 	if len(results) == 0 {
 		return

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/sys/unix"
 )
 
 // sleeper is the hidden subcommand that spawn leaves behind: "fork" is the
@@ -58,7 +57,8 @@ func sleepForEver(args []string) int {
 	if step == "fork" {
 		return forkSleeper(witness, pipes)
 	}
-	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	if witness != "" {
 		held, err := os.OpenFile(witness, os.O_WRONLY, 0)
 		if err != nil {
@@ -69,9 +69,9 @@ func sleepForEver(args []string) int {
 	if _, err := os.NewFile(3, "ready").Write([]byte{1}); err != nil {
 		return 1
 	}
-	for {
-		_ = unix.Pause()
+	for range asked { // and deaf
 	}
+	return 0
 }
 
 // forkSleeper starts the sleeper in a session of its own and ends when it is

@@ -85,6 +85,10 @@ func fakeCatalog() *catalog.Snapshot {
 
 func (f *fakeBroker) Catalog() *catalog.Snapshot { return f.snapshot }
 
+func (f *fakeBroker) WhyPending(backends []string) *broker.Refusal {
+	return broker.CatalogPending(backends)
+}
+
 func (f *fakeBroker) AwaitCatalog(context.Context, string) *catalog.Snapshot { return f.snapshot }
 
 func (f *fakeBroker) Do(_ context.Context, r actors.Request) actors.Reply {

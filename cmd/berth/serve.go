@@ -134,8 +134,8 @@ func (b *running) openState(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("end what an earlier broker left: %w", err)
 	}
-	if swept.Records > 0 {
-		b.log.Warn("an earlier broker left child processes", slog.Int("records", swept.Records),
+	if len(swept.Killed)+len(swept.Left) > 0 {
+		b.log.Warn("an earlier broker left child processes",
 			slog.Int("killed", len(swept.Killed)), slog.Int("left", len(swept.Left)))
 	}
 	return nil
@@ -288,14 +288,19 @@ func (b *running) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the MCP front: %w", err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/mcp", b.front)
-	mux.Handle("/mcp/", b.front)
-	mux.Handle("/", rest.New(rest.Options{
+	operator := rest.New(rest.Options{
 		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Token: b.dir,
 		Metrics: b.metrics.Handler(), Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
-	}))
-	return mux, nil
+	})
+	// Not a ServeMux: it would answer some paths with a redirect before the
+	// token was looked at.
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/mcp" || strings.HasPrefix(r.URL.Path, "/mcp/") {
+			b.front.ServeHTTP(w, r)
+			return
+		}
+		operator.ServeHTTP(w, r)
+	}), nil
 }
 
 // loadConfig reads the configuration; without a file it is the default.

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +29,7 @@ func (b *running) addNative(opts *actors.Options) {
 	store := &nativeStore{journal: b.journal}
 	family := jobs.New(store, jobs.Options{
 		RuntimeID: b.runtimeID,
+		Server:    broker.ServerInfo{Info: json.RawMessage(`{"name":"berth","version":` + strconv.Quote(buildVersion()) + `}`)},
 		After: func(d time.Duration) (<-chan time.Time, func()) {
 			t := time.NewTimer(d)
 			return t.C, func() { t.Stop() }

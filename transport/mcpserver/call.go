@@ -47,7 +47,7 @@ func (s *Server) callTool(rq *request) {
 	plan, refusal := check(rq, profile, tc)
 	owners := mayAppear(profile, tc.name, refusal)
 	if refusal != nil && len(owners) == 0 {
-		rq.answer(refused(rq.msg.ID, profile, tc, refusal))
+		rq.answer(s.refused(rq.msg.ID, profile, tc, refusal))
 		return
 	}
 	x := &exchange{rq: rq}
@@ -61,7 +61,7 @@ func (s *Server) callTool(rq *request) {
 				return refusalError(rq.msg.ID, refusal)
 			}
 			if plan, refusal = check(rq, profile, tc); refusal != nil {
-				return refused(rq.msg.ID, profile, tc, refusal)
+				return s.refused(rq.msg.ID, profile, tc, refusal)
 			}
 		}
 		return s.do(ctx, rq, profile, tc, plan, x.progress)
@@ -256,10 +256,10 @@ func between(from, to time.Time) *int64 {
 
 // refused renders what policy said no to. Only an unknown name is an error of
 // the request; everything else is an answer that a model should read.
-func refused(id []byte, profile *catalog.Profile, tc toolCall, refusal *broker.Refusal) []byte {
+func (s *Server) refused(id []byte, profile *catalog.Profile, tc toolCall, refusal *broker.Refusal) []byte {
 	if owners := mayAppear(profile, tc.name, refusal); len(owners) > 0 {
 		// Nobody knows yet whether the verb exists.
-		return refusedCall(id, nil, pendingRefusal(owners))
+		return refusedCall(id, nil, s.opts.Broker.WhyPending(owners))
 	}
 	if refusal.Code == broker.CodeVerbUnknown {
 		return refusalError(id, refusal)

@@ -126,6 +126,10 @@ func (b *fakeBroker) Catalog() *catalog.Snapshot {
 	return b.snapshot
 }
 
+func (b *fakeBroker) WhyPending(backends []string) *broker.Refusal {
+	return broker.CatalogPending(backends)
+}
+
 func (b *fakeBroker) AwaitCatalog(ctx context.Context, profile string) *catalog.Snapshot {
 	for {
 		b.mu.Lock()

@@ -125,7 +125,7 @@ func (s *Server) exactServer(ctx context.Context, ses *session) (initializeResul
 	}
 	server, known := profile.Server()
 	if pending := profile.Pending(); len(pending) > 0 {
-		return initializeResult{}, pendingRefusal(pending)
+		return initializeResult{}, s.opts.Broker.WhyPending(pending)
 	}
 	if !known { // nothing is pending, so this is the broker's own family
 		return s.ownServer(ses), nil
@@ -154,8 +154,4 @@ func (s *Server) await(ctx context.Context, name string) (*catalog.Profile, *bro
 
 func profileUnknown() *broker.Refusal {
 	return broker.Refuse(broker.CodeProfileUnknown, "There is no profile or backend of this name.", nil)
-}
-
-func pendingRefusal(pending []string) *broker.Refusal {
-	return broker.Refuse(broker.CodeCatalogPending, "The backend has not listed its tools yet; try again.", map[string]any{"pending": pending})
 }

@@ -44,7 +44,7 @@ func (s *Server) listTools(rq *request) {
 			return refusalError(rq.msg.ID, refusal)
 		}
 		if pending := profile.Pending(); len(pending) > 0 && rq.profile != "" {
-			return refusalError(rq.msg.ID, pendingRefusal(pending))
+			return refusalError(rq.msg.ID, s.opts.Broker.WhyPending(pending))
 		}
 		return s.page(rq.msg.ID, profile, cursor)
 	})

@@ -36,6 +36,8 @@ type Catalogs interface {
 	Catalog() *catalog.Snapshot
 	// AwaitCatalog returns when nothing in the profile is pending, else when ctx ends.
 	AwaitCatalog(ctx context.Context, profile string) *catalog.Snapshot
+	// WhyPending refuses what depends on backends of which nothing is known.
+	WhyPending(backends []string) *broker.Refusal
 }
 
 // Broker is what the front needs of the rest of Berth; actors.System is one.

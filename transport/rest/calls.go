@@ -77,7 +77,7 @@ func (a *api) run(ctx context.Context, caller broker.Principal, c CallRequest) C
 	if refusal != nil {
 		if owners := profile.MayHold(c.Name); refusal.Code == broker.CodeVerbUnknown && len(owners) > 0 {
 			// Nobody knows yet whether the verb exists.
-			refusal = broker.Refuse(broker.CodeCatalogPending, "The backend has not listed its tools yet; try again.", map[string]any{"pending": owners})
+			refusal = a.Calls.WhyPending(owners)
 		}
 		return CallAnswer{Refusal: refusal.JSON()}
 	}

@@ -93,6 +93,10 @@ func (f *fake) Do(ctx context.Context, r actors.Request) actors.Reply {
 
 func (f *fake) Catalog() *catalog.Snapshot { return f.snapshot }
 
+func (f *fake) WhyPending(backends []string) *broker.Refusal {
+	return broker.CatalogPending(backends)
+}
+
 func (f *fake) AwaitCatalog(ctx context.Context, _ string) *catalog.Snapshot {
 	if f.awaited == nil {
 		if p, ok := f.snapshot.Profile(""); ok && len(p.Pending()) > 0 {

@@ -22,6 +22,8 @@ type Calls interface {
 	// AwaitCatalog gives a snapshot in which nothing of the profile is
 	// pending, or the present one when ctx ends.
 	AwaitCatalog(ctx context.Context, profile string) *catalog.Snapshot
+	// WhyPending refuses what depends on backends of which nothing is known.
+	WhyPending(backends []string) *broker.Refusal
 }
 
 // Views shows what the broker is doing.
