@@ -152,10 +152,23 @@ func plain(raw []byte) []byte {
 	return text
 }
 
+// usual are the texts that nearly every message has; they cost no allocation.
+var usual = func() map[string]string {
+	m := map[string]string{}
+	for _, text := range []string{"initialize", "ping", "tools/list", "tools/call", "notifications/progress", "notifications/cancelled"} {
+		m[text] = text
+	}
+	return m
+}()
+
 // Unquote gives the text of a raw JSON string; another raw value has none.
 func Unquote(raw []byte) (string, bool) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", false
 	}
-	return string(plain(raw)), true
+	text := plain(raw)
+	if known, ok := usual[string(text)]; ok {
+		return known, true
+	}
+	return string(text), true
 }
