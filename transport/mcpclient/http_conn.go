@@ -39,6 +39,7 @@ type httpConn struct {
 	cancel      context.CancelFunc
 	finished    chan struct{} // everything is torn down
 	incarnation broker.Incarnation
+	reported    string // runtime id in the response to initialize
 
 	// header is what every request carries. The map is never changed, only
 	// replaced, and by open's goroutine alone: requests share it.
@@ -96,7 +97,11 @@ func (c *httpConn) exchange(ctx context.Context, x *exchange, method string, par
 }
 
 func (c *httpConn) conclude(x *exchange) (broker.Answer, error) {
-	a, err := x.answer.answer(c.incarnation.RuntimeID)
+	life := c.incarnation.RuntimeID
+	if x.another != "" {
+		life = x.another
+	}
+	a, err := x.answer.answer(life)
 	if err != nil {
 		c.noise.broken.Add(1)
 		return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "the backend answered with an error that is no JSON-RPC error"}
