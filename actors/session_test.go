@@ -203,7 +203,7 @@ func TestCancelFindsACallWhoseConnectionDroppedFirst(t *testing.T) {
 	for _, wait := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			ended := make(chan struct{})
-			w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ func(broker.Progress)) (broker.Answer, error) {
+			w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ broker.Peer) (broker.Answer, error) {
 				<-ctx.Done()
 				close(ended)
 				return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "cancelled"}

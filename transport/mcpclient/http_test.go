@@ -475,12 +475,12 @@ func TestHTTPAnswerOfAnotherLifeEndsOurs(t *testing.T) {
 	if inc := c.Incarnation(); inc.RuntimeID != "first" || !inc.Reported {
 		t.Fatalf("%+v", inc)
 	}
-	a, err := c.Call(t.Context(), call(`{}`), nil)
+	a, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if err != nil || a.RuntimeID != "first" {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	u.life.Store("second")
-	if a, err = c.Call(t.Context(), call(`{}`), nil); err != nil || a.RuntimeID != "second" {
+	if a, err = c.Call(t.Context(), call(`{}`), broker.Peer{}); err != nil || a.RuntimeID != "second" {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	<-c.Incarnation().Done
