@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 )
@@ -51,6 +52,34 @@ type RPCError struct {
 	Code    int             `json:"code"`
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
+	// Raw is the whole error object as it came, members included that JSON-RPC
+	// does not name; nil for an error that was made from its parts.
+	Raw json.RawMessage `json:"-"`
+}
+
+// MarshalJSON gives the error object as it came, or makes it from its parts.
+func (e RPCError) MarshalJSON() ([]byte, error) {
+	if e.Raw != nil {
+		return e.Raw, nil
+	}
+	type parts RPCError
+	return marshal(parts(e)), nil
+}
+
+// UnmarshalJSON reads the parts and keeps a copy of the whole.
+func (e *RPCError) UnmarshalJSON(raw []byte) error {
+	type parts RPCError
+	if err := json.Unmarshal(raw, (*parts)(e)); err != nil {
+		return err
+	}
+	e.Raw = bytes.Clone(raw)
+	return nil
+}
+
+// Object is the error object as JSON.
+func (e *RPCError) Object() json.RawMessage {
+	raw, _ := e.MarshalJSON() // never fails
+	return raw
 }
 
 // Answer is what a backend said to a call. Exactly one of Result and Error is set.

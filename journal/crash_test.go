@@ -114,17 +114,32 @@ func childLife(j *journal.Journal, w, i int, say func(...any)) error {
 	case i%2 == 0:
 		end = broker.JobChange{To: broker.JobFailed, At: at, Message: "it ended"}
 	}
-	if _, err := j.ChangeJob(bg, job.ID, end); err != nil {
-		return err
-	}
-	say(job.ID, end.To)
-	if kind == "job_old" {
-		if _, err := j.Prune(bg, crashEpoch, 0); err != nil {
+	if kind == "job" {
+		if _, err := j.ChangeJob(bg, job.ID, end); err != nil {
 			return err
 		}
+		say(job.ID, end.To)
+		return nil
 	}
-	return nil
+	// Pruning takes old jobs of other workers too. What it takes was said to
+	// have ended before, or the parent could not tell it from one that was lost.
+	pruning.RLock()
+	_, err := j.ChangeJob(bg, job.ID, end)
+	if err == nil {
+		say(job.ID, end.To)
+	}
+	pruning.RUnlock()
+	if err != nil {
+		return err
+	}
+	pruning.Lock()
+	defer pruning.Unlock()
+	_, err = j.Prune(bg, crashEpoch, 0)
+	return err
 }
+
+// pruning keeps the end of an old job, and the word of it, apart from pruning.
+var pruning sync.RWMutex
 
 // runChild runs a child and gives what it acknowledged: the last status of each
 // job. It is killed after lines lines, or kills itself when lines is negative.

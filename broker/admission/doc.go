@@ -15,8 +15,10 @@
 //
 // # What it refuses
 //
-// A lane that is full refuses with `overloaded`. A ticket that could run at
-// once is never refused for that reason: a limit of 0 means "run now or not at
+// A lane that is full refuses with `overloaded`. Past its limit it still takes
+// the first waiting ticket of a session (up to half as many again) and of a
+// principal (up to as many again), so that a flood does not shut out others. A
+// ticket that could run at once is never refused for that reason: a limit of 0 means "run now or not at
 // all". A ticket that is malformed (no id, an id that is waiting or running, a
 // lane that does not wait) is a fault of the broker and is refused with
 // `internal`. Nothing blocks, and nothing that waits is ever dropped to make

@@ -29,6 +29,9 @@ type flow struct {
 	tickets  fifo   // of a session
 }
 
+// idle reports whether nothing of the flow waits; an unknown flow is idle.
+func (f *flow) idle() bool { return f == nil || f.cost == 0 }
+
 // group shares its parent's turn among its flows (package comment, Order).
 //
 // Its clock is that of the ideal scheduler that serves all flows at once, each

@@ -73,6 +73,21 @@ type lane struct {
 	principals *group
 }
 
+// room is how many tickets the lane may hold for this one to be let in. Past
+// the limit there is a reserve for those who have nothing waiting, so that who
+// fills the lane does not shut others out: half of the limit for sessions, all
+// of it for principals.
+func (l *lane) room(t Ticket) int {
+	p := l.principals.flows[t.Principal]
+	switch {
+	case p.idle():
+		return 2 * l.limit
+	case p.sessions.flows[t.Session].idle():
+		return l.limit + l.limit/2
+	}
+	return l.limit
+}
+
 func (l *lane) add(e *entry) {
 	p := l.principals.find(e.Principal, e.Weight, nil, false)
 	s := p.sessions.find(e.Session, 1, p, true)

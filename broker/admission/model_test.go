@@ -74,10 +74,25 @@ func (m *model) offer(t *rapid.T) {
 		limit = m.limits.MaxQueuedJobs
 	}
 	queued := m.queuedIn(ticket.Lane)
+	ofPrincipal, ofSession := 0, 0
+	for _, w := range m.queued {
+		if w.Lane == ticket.Lane && w.Principal == ticket.Principal {
+			ofPrincipal++
+			if w.Session == ticket.Session {
+				ofSession++
+			}
+		}
+	}
+	switch { // the reserve for those who have nothing waiting
+	case ofPrincipal == 0:
+		limit *= 2
+	case ofSession == 0:
+		limit += limit / 2
+	}
 	refusal := m.q.Offer(ticket, m.now)
 	switch {
 	case refusal == nil && queued >= limit && len(m.queued) > 0:
-		t.Fatalf("a lane with %d of %d took one more", queued, limit)
+		t.Fatalf("a lane with %d tickets, %d of the principal, took one more past %d", queued, ofPrincipal, limit)
 	case refusal == nil:
 		w := waiting{Ticket: ticket}
 		wait := m.limits.QueueTimeout

@@ -109,7 +109,7 @@ func (q *Queue) Offer(t Ticket, now time.Time) *broker.Refusal {
 	t.Weight = min(max(1, t.Weight), maxWeight)
 	t.Cost = min(max(1, t.Cost), q.limits.Seats)
 	t.Bytes = max(0, t.Bytes)
-	if l.queued >= l.limit && !q.atOnce(t) {
+	if l.queued >= l.room(t) && !q.atOnce(t) {
 		q.shed++
 		return q.overloaded(t.Lane, now)
 	}

@@ -24,6 +24,41 @@ type rapidOrTest interface {
 	Fatalf(string, ...any)
 }
 
+// A lane that others have filled takes the first ticket of who has none there,
+// within a reserve.
+func TestAFullLaneTakesAnothersFirstTicket(t *testing.T) {
+	q := New(Limits{Seats: 1, MaxQueuedCalls: 4})
+	now := time.Unix(1000, 0)
+	offer := func(id, principal, session string) bool {
+		return q.Offer(Ticket{ID: id, Principal: principal, Session: session}, now) == nil
+	}
+	offer("runs", "p", "flood")
+	q.Next(now)
+	for i := range 4 {
+		if !offer(fmt.Sprint("flood", i), "p", "flood") {
+			t.Fatalf("ticket %d of four was refused", i)
+		}
+	}
+	for _, tt := range []struct {
+		id, principal, session string
+		taken                  bool
+	}{
+		{"more of the flood", "p", "flood", false},
+		{"another session's first", "p", "a", true},
+		{"its second", "p", "a", false},
+		{"a third session's first", "p", "b", true},
+		{"a fourth session's first: half as many again is all", "p", "c", false},
+		{"another principal's first", "q", "a", true},
+		{"its second", "q", "a", false},
+		{"a third principal's first", "r", "a", true},
+		{"a fourth principal's first: as many again is all", "s", "a", false},
+	} {
+		if got := offer(tt.id, tt.principal, tt.session); got != tt.taken {
+			t.Errorf("%s: taken %v", tt.id, got)
+		}
+	}
+}
+
 func (s *script) offer(t Ticket) string {
 	s.t.Helper()
 	if t.ID == "" {

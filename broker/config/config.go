@@ -160,7 +160,8 @@ type Settings struct {
 	Instances Instances `key:"instances" default:"shared" enum:"shared|session"`
 	// Seats: calls that run at once.
 	MaxInFlight int `key:"max_in_flight" default:"16" min:"1" max:"10000"`
-	// Calls that wait for a seat; a further one is refused as `overloaded`.
+	// Calls that wait for a seat; a further one is refused as `overloaded`, except
+	// the first of a session that has none waiting (up to half as many again).
 	MaxQueued int `key:"max_queued" default:"256" min:"0" max:"100000"`
 	// Jobs that wait for a seat.
 	MaxQueuedJobs int `key:"max_queued_jobs" default:"1024" min:"0" max:"100000"`
@@ -198,7 +199,7 @@ type Settings struct {
 // VerbRule is what applies to the verbs that a glob names. A zero field says
 // nothing.
 type VerbRule struct {
-	// The glob: `*` any text, `?` one character, `[a-z]` a range.
+	// The glob: `*` any text without `/`, `?` one character, `[a-z]` a range.
 	Glob string
 	// As the backend's `promote_after`.
 	PromoteAfter time.Duration `key:"promote_after" never:"true" min:"1s" max:"24h"`

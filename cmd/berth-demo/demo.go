@@ -64,7 +64,7 @@ func (d *demo) writeConfig() error {
 				"berth": map[string]any{"promote_after": "1s"},
 			},
 		},
-		"berth": map[string]any{"max_calls_per_session": 160},
+		"berth": map[string]any{"max_calls_per_session": 120},
 	}
 	text, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {

@@ -67,7 +67,7 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 	opts.Sources = append(opts.Sources, source)
 	client := mcpclient.Options{
 		Version: buildVersion(), MaxAnswer: int(s.MaxAnswer), CancelGrace: s.CancelGrace, OpenTimeout: s.StartTimeout,
-		MaxInFlight: s.MaxInFlight, Redact: shape.Redact,
+		MaxInFlight: s.MaxInFlight, Redact: shape.Hiding(c.Confidential()),
 	}
 	var upstream actors.Upstream
 	if c.Kind == config.Stdio {

@@ -2,7 +2,6 @@ package jsonrpc
 
 import (
 	"bytes"
-	"encoding/json"
 	"strconv"
 )
 
@@ -56,6 +55,15 @@ func AppendError(dst []byte, id []byte, code int, message string, data []byte) [
 	return append(dst, "}}"...)
 }
 
+// AppendErrorObject appends a response with an error that is raw JSON.
+func AppendErrorObject(dst []byte, id, object []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = append(dst, id...)
+	dst = append(dst, `,"error":`...)
+	dst = append(dst, object...)
+	return append(dst, '}')
+}
+
 // OneLine gives valid JSON without line breaks, for framings in which a line
 // is a message. A raw line break in valid JSON is white space and nothing
 // else, so it may become a space; raw is returned as it is when it has none.
@@ -70,18 +78,4 @@ func OneLine(raw []byte) []byte {
 		}
 	}
 	return out
-}
-
-// ErrorObject is the error of a response, decoded.
-type ErrorObject struct {
-	Code    int             `json:"code"`
-	Message string          `json:"message"`
-	Data    json.RawMessage `json:"data,omitempty"`
-}
-
-// DecodeError reads the raw error of a response. Data is kept as it came.
-func DecodeError(raw []byte) (ErrorObject, error) {
-	var e ErrorObject
-	err := json.Unmarshal(raw, &e)
-	return e, err
 }

@@ -129,6 +129,7 @@ func TestEncodersMakeMessagesThatDecode(t *testing.T) {
 		{"notification", AppendNotification(nil, "m\n", nil), `{"jsonrpc":"2.0","method":"m\n"}`},
 		{"result", AppendResult(nil, raw(`1`), raw(`{"x":1.0}`)), `{"jsonrpc":"2.0","id":1,"result":{"x":1.0}}`},
 		{"error", AppendError(nil, nil, -32700, `say "x"`, nil), `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"say \"x\""}}`},
+		{"error as it came", AppendErrorObject(nil, raw(`1`), raw(`{ "code":5,"extra":1.0}`)), `{"jsonrpc":"2.0","id":1,"error":{ "code":5,"extra":1.0}}`},
 		{"error with data", AppendError(nil, raw(`1`), 5, "m\xff", raw(`[1]`)), `{"jsonrpc":"2.0","id":1,"error":{"code":5,"message":"m` + "\uFFFD" + `","data":[1]}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -34,8 +34,8 @@ type introduction struct {
 
 // introduce performs initialize. The caller sends `notifications/initialized`
 // with confirm once the version is in effect on its hop.
-func introduce(ctx context.Context, p peer, version string) (introduction, error) {
-	client, err := json.Marshal(version)
+func introduce(ctx context.Context, p peer, opts Options) (introduction, error) {
+	client, err := json.Marshal(opts.Version)
 	if err != nil {
 		return introduction{}, fmt.Errorf("berth's version as JSON: %w", err)
 	}
@@ -46,7 +46,7 @@ func introduce(ctx context.Context, p peer, version string) (introduction, error
 		return introduction{}, fmt.Errorf("initialize: %w", err)
 	}
 	if a.Error != nil {
-		return introduction{}, fmt.Errorf("initialize: the backend answered error %d: %s", a.Error.Code, brief(a.Error.Message))
+		return introduction{}, fmt.Errorf("initialize: the backend answered error %d: %s", a.Error.Code, opts.foreign(a.Error.Message))
 	}
 	var r struct {
 		ProtocolVersion string                     `json:"protocolVersion"`
@@ -60,7 +60,7 @@ func introduce(ctx context.Context, p peer, version string) (introduction, error
 	}
 	// 2026-07-28 has no initialize, so it cannot be the outcome of one.
 	if !slices.Contains(mcp.LegacyProtocolVersions(), r.ProtocolVersion) {
-		return introduction{}, fmt.Errorf("initialize: the backend speaks protocol version %q, which Berth does not know", brief(r.ProtocolVersion))
+		return introduction{}, fmt.Errorf("initialize: the backend speaks protocol version %q, which Berth does not know", opts.foreign(r.ProtocolVersion))
 	}
 	in := introduction{server: broker.ServerInfo{
 		ProtocolVersion: r.ProtocolVersion, Info: r.ServerInfo,
@@ -101,7 +101,7 @@ func listTools(ctx context.Context, p peer, opts Options) (tools []broker.Tool, 
 			return nil, nil, fmt.Errorf("tools/list, page %d: %w", page, err)
 		}
 		if a.Error != nil {
-			return nil, nil, fmt.Errorf("tools/list, page %d: the backend answered error %d: %s", page, a.Error.Code, brief(a.Error.Message))
+			return nil, nil, fmt.Errorf("tools/list, page %d: the backend answered error %d: %s", page, a.Error.Code, opts.foreign(a.Error.Message))
 		}
 		var r struct {
 			Tools      []json.RawMessage `json:"tools"`
@@ -160,7 +160,14 @@ func nextPage(cursor json.RawMessage, seen map[string]bool) (params json.RawMess
 	return json.RawMessage(`{"cursor":` + string(cursor) + `}`), ""
 }
 
-// brief keeps foreign text to a length that fits one sentence.
+// foreign makes text of a backend fit to stand in a cause. Credentials go
+// first, as a cut through one would leave a piece of it.
+func (o Options) foreign(s string) string {
+	const enough = 4 << 10 // for what brief keeps, whatever is taken out
+	return brief(o.Redact(s[:min(len(s), enough)]))
+}
+
+// brief keeps text to a length that fits one sentence.
 func brief(s string) string {
 	const limit = 200
 	if len(s) <= limit {

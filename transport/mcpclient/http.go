@@ -22,9 +22,7 @@ type HTTP struct {
 
 // NewHTTP describes an upstream; nothing is sent before Open.
 func NewHTTP(config HTTPConfig, opts Options) *HTTP {
-	h := &HTTP{config: config, opts: opts.withDefaults()}
-	h.opts.Redact = redactor(config, h.opts.Redact)
-	return h
+	return &HTTP{config: config, opts: opts.withDefaults()}
 }
 
 // Noise gives the counts over all lives of the upstream.
@@ -85,7 +83,7 @@ func newBase(inFlight int) *http.Transport {
 }
 
 func (c *httpConn) open(ctx context.Context) error {
-	in, err := introduce(ctx, c, c.opts.Version)
+	in, err := introduce(ctx, c, c.opts)
 	if err != nil {
 		return err
 	}

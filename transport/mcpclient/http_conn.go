@@ -59,7 +59,7 @@ func (c *httpConn) Incarnation() broker.Incarnation { return c.incarnation }
 
 // Call implements broker.Conn.
 func (c *httpConn) Call(ctx context.Context, call *broker.Call, progress func(broker.Progress)) (broker.Answer, error) {
-	x := &exchange{id: c.lastID.Add(1)}
+	x := &exchange{id: c.lastID.Add(1), call: call}
 	params := call.Params
 	switch {
 	case call.WantProgress && progress != nil:
@@ -126,7 +126,7 @@ func (c *httpConn) failure(ctx context.Context, x *exchange, err error, abandone
 		c.life.end("the backend refuses connections")
 		return c.gone(handed)
 	}
-	return &broker.Failure{Dispatched: handed, Cause: c.opts.Redact(explain(err))}
+	return &broker.Failure{Dispatched: handed, Cause: explain(err, c.opts)}
 }
 
 // interrupt runs when the context of a call ends: what was not handed over is

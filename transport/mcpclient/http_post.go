@@ -28,9 +28,10 @@ var errHandled = errors.New("the exchange holds the failure")
 
 // exchange is one message on its way to the backend, and what came of it.
 type exchange struct {
-	id       int64 // zero for what has no answer
-	plain    bool  // of the handshake
-	starts   bool  // it asks for the session
+	id       int64        // zero for what has no answer
+	call     *broker.Call // nil for what is none
+	plain    bool         // of the handshake
+	starts   bool         // it asks for the session
 	progress func(broker.Progress)
 	ctx      context.Context // of the HTTP request
 	stop     context.CancelFunc
@@ -224,7 +225,7 @@ func (c *httpConn) single(x *exchange, body []byte) error {
 	m, err := decodeMessage(body)
 	if err != nil || m.method != "" {
 		c.noise.broken.Add(1)
-		x.failure = &broker.Failure{Dispatched: true, Cause: "the backend answered with something that is no JSON-RPC response"}
+		x.failure = notAResponse()
 		return errHandled
 	}
 	if !x.accept(&m) {
@@ -252,14 +253,15 @@ func (c *httpConn) refused(x *exchange, resp *http.Response) error {
 	f := &broker.Failure{Dispatched: true}
 	switch {
 	case status == http.StatusUnauthorized:
-		// RFC 9110 section 15.5.2: such a request has not been applied.
-		f.Dispatched, f.Gone, x.auth = false, true, true
+		f.Gone, x.auth = true, true
 		f.Cause = "the backend does not accept our credentials (HTTP 401)"
+		f.Refusal = turnedAway(x.call, status)
 		c.life.end(f.Cause)
 	case status == http.StatusForbidden:
-		// As for 401; but it may be about this one verb, so the life goes on.
-		f.Dispatched, x.auth = false, true
+		// It may be about this one verb, so the life goes on.
+		x.auth = true
 		f.Cause = "the backend forbids this with our credentials (HTTP 403)"
+		f.Refusal = turnedAway(x.call, status)
 	case status == http.StatusNotFound && c.hasSession():
 		f.Dispatched, f.Gone = false, true
 		f.Cause = "the backend has lost our session (HTTP 404)"
@@ -274,6 +276,17 @@ func (c *httpConn) refused(x *exchange, resp *http.Response) error {
 	return errHandled
 }
 
+// turnedAway is the answer to a call that met 401 or 403. RFC 9110 says that
+// such a request has not been applied; what stands behind the address need not
+// have read it, so nothing is promised. The handshake has no call.
+func turnedAway(call *broker.Call, status int) *broker.Refusal {
+	if call == nil {
+		return nil
+	}
+	return broker.Refuse(broker.CodeBackendRefused, fmt.Sprintf("The backend %s turned the call away (HTTP %d): Berth's credentials do not allow it.", call.Backend, status),
+		map[string]any{"backend": call.Backend, "verb": call.Verb, "http_status": status, "outcome_unknown": call.Effects != broker.Read})
+}
+
 // errorStatus looks into the body of an error status: it may hold the answer.
 func (c *httpConn) errorStatus(x *exchange, resp *http.Response, f *broker.Failure) error {
 	f.Cause = fmt.Sprintf("the backend answered HTTP %d", resp.StatusCode)
@@ -284,7 +297,7 @@ func (c *httpConn) errorStatus(x *exchange, resp *http.Response, f *broker.Failu
 			return nil
 		}
 		if e, err := decodeError(m.err); err == nil && e.Message != "" {
-			f.Cause = c.opts.Redact(f.Cause + ": " + brief(e.Message))
+			f.Cause = f.Cause + ": " + c.opts.foreign(e.Message)
 		}
 	}
 	if resp.StatusCode == http.StatusBadRequest && !x.plain && x.id != 0 && c.hasSession() {
@@ -371,7 +384,7 @@ func (c *httpConn) endSession() {
 
 // explain says in one sentence why the network gave no answer, without the
 // URL that net/http puts before it.
-func explain(err error) string {
+func explain(err error, opts Options) string {
 	var u *url.Error
 	for errors.As(err, &u) {
 		err = u.Err
@@ -384,5 +397,5 @@ func explain(err error) string {
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "the backend reset the connection before its answer was complete"
 	}
-	return "the backend could not be reached or did not answer: " + brief(err.Error())
+	return "the backend could not be reached or did not answer: " + opts.foreign(err.Error())
 }

@@ -166,6 +166,9 @@ func (s *stream) message(data []byte) {
 	switch {
 	case err != nil:
 		n.broken.Add(1)
+		if id, ok := number(m.id); ok && id == s.x.id {
+			s.x.failure = notAResponse()
+		}
 	case m.isRequest():
 		s.c.replyTo(&m)
 	case m.isNotification():

@@ -173,17 +173,18 @@ func TestAStatelessServerHasNoIdentity(t *testing.T) {
 	}
 }
 
-func TestHTTPErrorDataComesBackRaw(t *testing.T) {
+func TestHTTPErrorComesBackAsItCame(t *testing.T) {
+	const object = `{ "code":-32042,"own":[],"message":"no","data":{"z":12345678901234567890}}`
 	for name, status := range map[string]int{"with 200": 200, "with 500": 500, "with 400": 400} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, "", func(w http.ResponseWriter, _ *http.Request, m message) {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(status)
-				io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.id)+`,"error":{"code":-32042,"message":"no","data":{"z":12345678901234567890}}}`)
+				io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.id)+`,"error":`+object+`}`)
 			})
 			_, c := u.open(t, Options{})
 			a, err := c.Call(t.Context(), call(`{}`), nil)
-			if err != nil || a.Error == nil || a.Error.Code != -32042 || string(a.Error.Data) != `{"z":12345678901234567890}` {
+			if err != nil || a.Error == nil || a.Error.Code != -32042 || string(a.Error.Data) != `{"z":12345678901234567890}` || string(a.Error.Object()) != object {
 				t.Errorf("answer %+v, %v", a.Error, err)
 			}
 		})
@@ -256,15 +257,16 @@ func TestStatusOfACall(t *testing.T) {
 		status           int
 		dispatched, gone bool
 		cause            string
+		code             broker.Code // that a caller gets; the verb writes
 	}{
-		"lost session":         {"s", 404, false, true, "lost our session"},
-		"404 without session":  {"", 404, true, false, "HTTP 404"},
-		"credentials":          {"s", 401, false, true, "credentials (HTTP 401)"},
-		"forbidden":            {"s", 403, false, false, "forbids"},
-		"server error":         {"s", 503, true, false, "HTTP 503"},
-		"redirect":             {"s", 307, true, false, "redirect (HTTP 307)"},
-		"accepted, no answer":  {"s", 202, true, false, "without JSON"},
-		"bad gateway, no life": {"", 502, true, false, "HTTP 502"},
+		"lost session":         {"s", 404, false, true, "lost our session", broker.CodeBackendUnavailable},
+		"404 without session":  {"", 404, true, false, "HTTP 404", broker.CodeOutcomeUnknown},
+		"credentials":          {"s", 401, true, true, "credentials (HTTP 401)", broker.CodeBackendRefused},
+		"forbidden":            {"s", 403, true, false, "forbids", broker.CodeBackendRefused},
+		"server error":         {"s", 503, true, false, "HTTP 503", broker.CodeOutcomeUnknown},
+		"redirect":             {"s", 307, true, false, "redirect (HTTP 307)", broker.CodeOutcomeUnknown},
+		"accepted, no answer":  {"s", 202, true, false, "without JSON", broker.CodeOutcomeUnknown},
+		"bad gateway, no life": {"", 502, true, false, "HTTP 502", broker.CodeOutcomeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var elsewhere atomic.Bool
@@ -275,10 +277,16 @@ func TestStatusOfACall(t *testing.T) {
 				w.WriteHeader(tc.status)
 			})
 			_, c := u.open(t, Options{})
-			_, err := c.Call(t.Context(), call(`{}`), nil)
+			write := call(`{}`)
+			write.Backend, write.Effects = "b", broker.Write
+			_, err := c.Call(t.Context(), write, nil)
 			got := failure(t, err)
 			if got.Dispatched != tc.dispatched || got.Gone != tc.gone || !strings.Contains(got.Cause, tc.cause) {
 				t.Errorf("failure: %+v", got)
+			}
+			r := got.Refuse(write)
+			if status := r.Detail["http_status"]; r.Code != tc.code || r.Code == broker.CodeBackendRefused && (status != tc.status || r.Detail["outcome_unknown"] != true || r.Detail["backend"] != "b") {
+				t.Errorf("the caller gets %s", r.JSON())
 			}
 			if over := c.(*httpConn).life.over(); over != tc.gone {
 				t.Errorf("the life is over: %v", over)
@@ -389,7 +397,8 @@ func TestHTTPOpenRefusals(t *testing.T) {
 				defer s.Close()
 				at = strings.Replace(s.URL, "http://", "http://user:tok3n@", 1) + "/?key=querysecret"
 			}
-			_, err := NewHTTP(HTTPConfig{URL: at, Headers: map[string]string{"X-Key": "hunter22"}}, Options{}).Open(t.Context())
+			hide := strings.NewReplacer("hunter22", "*", "tok3n", "*", "querysecret", "*")
+			_, err := NewHTTP(HTTPConfig{URL: at, Headers: map[string]string{"X-Key": "hunter22"}}, Options{Redact: hide.Replace}).Open(t.Context())
 			var open *broker.OpenError
 			if !errors.As(err, &open) || open.Auth != tc.auth || !strings.Contains(open.Cause, tc.cause) {
 				t.Fatalf("Open: %#v", err)

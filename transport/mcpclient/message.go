@@ -22,11 +22,18 @@ type message struct {
 	err    json.RawMessage
 }
 
-var errNotMessage = errors.New("not a JSON-RPC message")
+var (
+	errNotMessage = errors.New("not a JSON-RPC message")
+	// errNotResponse is a response in all but its content: it has neither a
+	// result nor an error, or both, or an error that is no object.
+	errNotResponse = errors.New("not a JSON-RPC response")
+)
 
 // decodeMessage reads the envelope in one pass. raw is kept by the message.
+// With errNotResponse the message has its id.
 func decodeMessage(raw []byte) (message, error) {
 	var m message
+	isRPC := false
 	err := eachMember(raw, func(name []byte, at member) error {
 		value := json.RawMessage(raw[at.valueStart:at.valueEnd:at.valueEnd])
 		switch string(name) {
@@ -42,22 +49,28 @@ func decodeMessage(raw []byte) (message, error) {
 			if string(value) != "null" {
 				m.err = value
 			}
+		case "jsonrpc":
+			isRPC = true
 		}
 		return nil
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return message{}, err
-	}
-	if m.err != nil && m.result != nil {
-		if string(m.result) != "null" {
-			return message{}, errNotMessage
-		}
+	case m.method != "":
+		return m, nil
+	case m.err != nil && string(m.result) == "null":
 		m.result = nil
 	}
-	if m.method == "" && m.err == nil && m.result == nil {
-		return message{}, errNotMessage
+	if (m.err == nil) != (m.result == nil) && (m.err == nil || m.err[0] == '{') {
+		return m, nil
 	}
-	return m, nil
+	// A line of a log may have an id and an error too, but neither the version
+	// nor a result.
+	if m.hasID() && (isRPC || m.result != nil) {
+		return message{id: m.id}, errNotResponse
+	}
+	return message{}, errNotMessage
 }
 
 // hasID reports whether the message has an id that can be answered.
@@ -76,6 +89,11 @@ func number(raw []byte) (int64, bool) {
 	return n, err == nil
 }
 
+// notAResponse is the answer to a call whose backend sent errNotResponse.
+func notAResponse() *broker.Failure {
+	return &broker.Failure{Dispatched: true, Cause: "the backend answered with something that is no JSON-RPC response"}
+}
+
 // answer turns a response into what the broker hands on.
 func (m *message) answer(runtimeID string) (broker.Answer, error) {
 	if m.err == nil {
@@ -92,14 +110,6 @@ func decodeError(raw []byte) (*broker.RPCError, error) {
 	var e broker.RPCError
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return nil, err
-	}
-	// The data is cut out again, so that its bytes are those of the backend.
-	data, _, ok, err := get(raw, "data")
-	if err != nil {
-		return nil, err
-	}
-	if e.Data = nil; ok {
-		e.Data = data
 	}
 	return &e, nil
 }

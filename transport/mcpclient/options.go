@@ -36,9 +36,9 @@ type Options struct {
 	// MaxInFlight is how many calls run at once (admission holds them to it);
 	// pools and queues are sized by it. Zero is 64.
 	MaxInFlight int
-	// Redact takes credential-shaped text out of causes and stderr tails; nil
-	// leaves them as they are. URL userinfo, queries and the values of
-	// configured headers are taken out in any case.
+	// Redact takes credentials out of causes and stderr tails: the texts of
+	// backend and network that are told to people. Nil leaves them as they are.
+	// Answers are not touched: they are the backend's.
 	Redact func(string) string
 	// MaxTools limits the catalog of one backend; zero is 100,000.
 	MaxTools int

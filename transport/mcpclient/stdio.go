@@ -45,7 +45,7 @@ func (s *Stdio) Open(ctx context.Context) (broker.Conn, error) {
 }
 
 func (c *stdioConn) open(ctx context.Context) error {
-	in, err := introduce(ctx, c, c.opts.Version)
+	in, err := introduce(ctx, c, c.opts)
 	if err != nil {
 		return err
 	}

@@ -166,6 +166,7 @@ func (c *stdioConn) receive(text []byte) {
 		} else {
 			c.noise.banner.Add(1)
 		}
+		c.notResponse(&m)
 		return
 	}
 	switch {
@@ -195,6 +196,15 @@ func (c *stdioConn) response(m message) {
 		return
 	}
 	p.answer <- verdict{message: m}
+}
+
+// notResponse ends the request that m, which is no response, has the id of.
+func (c *stdioConn) notResponse(m *message) {
+	if id, ok := number(m.id); ok {
+		if p := c.take(id); p != nil {
+			p.answer <- verdict{failure: notAResponse()}
+		}
+	}
 }
 
 func (c *stdioConn) notification(m *message) {

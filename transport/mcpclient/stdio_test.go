@@ -55,16 +55,17 @@ func TestStdioPrettyPrintedParamsStayOneLine(t *testing.T) {
 	}
 }
 
-func TestStdioErrorDataComesBackRaw(t *testing.T) {
+func TestStdioErrorComesBackAsItCame(t *testing.T) {
+	const object = `{"data":{"z":12345678901234567890,"a":"\u003c"}, "code":-32042,"own":1.0,"message":"no"}`
 	f := newFake(func(f *fake, m message) {
-		f.send(`{"jsonrpc":"2.0","error":{"data":{"z":12345678901234567890,"a":"\u003c"},"code":-32042,"message":"no"},"id":` + string(m.id) + `}`)
+		f.send(`{"jsonrpc":"2.0","error":` + object + `,"id":` + string(m.id) + `}`)
 	})
 	_, c := f.open(t, Options{})
 	a, err := c.Call(t.Context(), call(`{}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Error == nil || a.Error.Code != -32042 || a.Error.Message != "no" || string(a.Error.Data) != `{"z":12345678901234567890,"a":"\u003c"}` {
+	if a.Error == nil || a.Error.Code != -32042 || a.Error.Message != "no" || string(a.Error.Data) != `{"z":12345678901234567890,"a":"\u003c"}` || string(a.Error.Object()) != object {
 		t.Errorf("error: %+v", a.Error)
 	}
 }
@@ -110,6 +111,16 @@ func TestStdioOpenTellsWhyTheChildEnded(t *testing.T) {
 	_, err := NewStdio(StdioConfig{Start: f.start}, Options{Redact: func(s string) string { return strings.ReplaceAll(s, "words", "[x]") }}).Open(t.Context())
 	var open *broker.OpenError
 	if !errors.As(err, &open) || !strings.Contains(open.Cause, "status 7") || open.Stderr != "last [x]" {
+		t.Fatalf("Open: %#v", err)
+	}
+}
+
+func TestACauseIsCutAfterItsCredentialsAreTakenOut(t *testing.T) {
+	f := newFake(nil)
+	f.introduction = `{"protocolVersion":"` + strings.Repeat("x", 195) + ` several words"}`
+	_, err := NewStdio(StdioConfig{Start: f.start}, Options{Redact: func(s string) string { return strings.ReplaceAll(s, "several words", "[x]") }}).Open(t.Context())
+	var open *broker.OpenError
+	if !errors.As(err, &open) || strings.Contains(open.Cause, "sever") || !strings.Contains(open.Cause, "xx [x]") {
 		t.Fatalf("Open: %#v", err)
 	}
 }

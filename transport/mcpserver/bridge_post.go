@@ -272,10 +272,8 @@ func (r *bridge) refused(msg jsonrpc.Message, resp *http.Response, f *flight) {
 	body, err := readAtMost(resp.Body, 1<<20)
 	if err == nil {
 		if got, err := jsonrpc.Decode(body); err == nil && got.Error != nil {
-			if e, err := jsonrpc.DecodeError(got.Error); err == nil {
-				r.answer(f, jsonrpc.AppendError(nil, msg.ID, e.Code, e.Message, e.Data))
-				return
-			}
+			r.answer(f, jsonrpc.AppendErrorObject(nil, msg.ID, got.Error))
+			return
 		}
 	}
 	var p httpguard.ErrorBody

@@ -217,8 +217,7 @@ func (s *Server) render(rq *request, profile *catalog.Profile, call *broker.Call
 		schemaShown := profile.Exact() && verb.HasOutputSchema
 		return jsonrpc.AppendResult(nil, id, shape.Handle(*reply.Job, reply.Replayed, schemaShown, jobHint))
 	case reply.Answer != nil && reply.Answer.Error != nil:
-		e := reply.Answer.Error
-		return jsonrpc.AppendError(nil, id, e.Code, e.Message, e.Data)
+		return jsonrpc.AppendErrorObject(nil, id, reply.Answer.Error.Object())
 	case reply.Answer != nil && len(reply.Answer.Result) > 0:
 		return jsonrpc.AppendResult(nil, id, s.withFacts(profile, call, reply))
 	}

@@ -216,7 +216,8 @@ func (b *fakeBroker) verb(ctx context.Context, req actors.Request, cancel <-chan
 	case "fail":
 		return result(`{"content":[{"type":"text","text":"no"}],"isError":true}`)
 	case "rpcerror":
-		return actors.Reply{Answer: &broker.Answer{Error: &broker.RPCError{Code: -31999, Message: "mine", Data: json.RawMessage(`{"big":12345678901234567890}`)}}}
+		return actors.Reply{Answer: &broker.Answer{Error: &broker.RPCError{Code: -31999, Message: "mine",
+			Raw: json.RawMessage(`{"code":-31999,"message":"mine","data":{"big":12345678901234567890},"own":1.0}`)}}}
 	case "shed":
 		return actors.Reply{Refusal: broker.Refuse(broker.CodeOverloaded, "The queue of fs is full.", map[string]any{"queued": 32}).Retry(1500 * time.Millisecond)}
 	case "job", "schema":

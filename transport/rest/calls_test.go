@@ -126,6 +126,8 @@ func TestCallTellsEveryKindOfReplyApart(t *testing.T) {
 	}{
 		{"the backend's error", actors.Reply{Answer: &broker.Answer{Error: &broker.RPCError{Code: -32000, Message: "no", Data: json.RawMessage(`{"d":1}`)}}},
 			`{"Error":{"code":-32000,"message":"no","data":{"d":1}},"RuntimeId":null,"Timing":null}`},
+		{"the backend's error as it came", actors.Reply{Answer: &broker.Answer{Error: &broker.RPCError{Code: -32000, Message: "no", Raw: json.RawMessage(`{"z":1.0,"code":-32000,"message":"<no>","own":{}}`)}}},
+			`{"Error":{"z":1.0,"code":-32000,"message":"<no>","own":{}},"RuntimeId":null,"Timing":null}`},
 		{"a refusal", actors.Reply{Refusal: broker.Refuse(broker.CodeOverloaded, "Full.", nil).Retry(time.Second)},
 			`{"Refusal":{"code":"overloaded","message":"Full.","retryable":true,"retry_after_ms":1000},"RuntimeId":null,"Timing":null}`},
 		{"a job", actors.Reply{Job: &failed}, `{"Job":` + string(failed.Handle(false)) + `,"RuntimeId":null,"Timing":null}`},

@@ -1,0 +1,113 @@
+package mcpclient
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/broker"
+)
+
+// What a backend may send with the id of a call, and what becomes of the call.
+// After an ignored one the right answer follows.
+var notResponses = []struct {
+	name, text string // ID stands for the call's id
+	ends       bool
+}{
+	{"neither", `{"jsonrpc":"2.0","id":ID}`, true},
+	{"a null error alone", `{"jsonrpc":"2.0","id":ID,"error":null}`, true},
+	{"both", `{"jsonrpc":"2.0","id":ID,"result":{},"error":{"code":1,"message":"m"}}`, true},
+	{"both without a version", `{"id":ID,"result":{},"error":{"code":1,"message":"m"}}`, true},
+	{"a text as the error", `{"jsonrpc":"2.0","id":ID,"error":"failed"}`, true},
+	{"a list as the error", `{"jsonrpc":"2.0","id":ID,"error":[]}`, true},
+	{"an error of another shape", `{"jsonrpc":"2.0","id":ID,"error":{"code":"x"}}`, true},
+	{"unknown members", `{"jsonrpc":"2.0","id":ID,"output":{}}`, true},
+	{"another id", `{"jsonrpc":"2.0","id":"ID"}`, false},
+	{"a line of a log", `{"level":"error","id":ID,"error":"no such file"}`, false},
+	{"a request of the backend", `{"jsonrpc":"2.0","id":ID,"method":"roots/list"}`, false},
+	{"a broken request of the backend", `{"jsonrpc":"2.0","id":ID,"method":7}`, false},
+}
+
+func checkNotResponse(t *testing.T, c broker.Conn, ends bool) {
+	t.Helper()
+	type outcome struct {
+		answer broker.Answer
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		a, err := c.Call(t.Context(), call(`{}`), nil)
+		done <- outcome{a, err}
+	}()
+	select {
+	case got := <-done:
+		if !ends {
+			if got.err != nil || string(got.answer.Result) != `{"right":true}` {
+				t.Errorf("answer %s, %v", got.answer.Result, got.err)
+			}
+			return
+		}
+		if got.err == nil {
+			t.Fatalf("it was an answer: %+v", got.answer)
+		}
+		f := failure(t, got.err)
+		if !f.Dispatched || f.Gone || f.Abandoned || !strings.Contains(f.Cause, "no JSON-RPC") {
+			t.Errorf("failure %+v", f)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the call hangs")
+	}
+}
+
+func TestAStdioMessageThatIsNoResponseEndsItsCall(t *testing.T) {
+	for _, tt := range notResponses {
+		t.Run(tt.name, func(t *testing.T) {
+			n := 0
+			f := newFake(func(f *fake, m message) {
+				if m.method == "" {
+					return // our answer to its request
+				}
+				if n++; n == 1 {
+					f.send(strings.ReplaceAll(tt.text, "ID", string(m.id)))
+					if tt.ends {
+						return
+					}
+				}
+				f.answer(m, `{"right":true}`)
+			})
+			_, c := f.open(t, Options{})
+			checkNotResponse(t, c, tt.ends)
+			checkNotResponse(t, c, false) // the next call
+		})
+	}
+}
+
+func TestAnHTTPMessageThatIsNoResponseEndsItsCall(t *testing.T) {
+	for _, tt := range notResponses {
+		t.Run(tt.name, func(t *testing.T) {
+			n := 0
+			hold := make(chan struct{})
+			u := newUpstream(t, "s", func(w http.ResponseWriter, r *http.Request, m message) {
+				if m.method == "" {
+					return
+				}
+				if n++; n == 1 {
+					events(w, strings.ReplaceAll(tt.text, "ID", string(m.id)))
+					if tt.ends {
+						select { // the stream stays open
+						case <-r.Context().Done():
+						case <-hold:
+						}
+						return
+					}
+				}
+				events(w, response(m, `{"right":true}`))
+			})
+			defer close(hold)
+			_, c := u.open(t, Options{})
+			checkNotResponse(t, c, tt.ends)
+			checkNotResponse(t, c, false)
+		})
+	}
+}
