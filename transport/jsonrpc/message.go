@@ -138,9 +138,21 @@ func (s *scanner) members(each func(key, value []byte) error) error {
 	return err
 }
 
+// usual are the names that nearly every message has; they cost no allocation.
+var usual = func() map[string]string {
+	m := map[string]string{}
+	for _, n := range []string{"jsonrpc", "id", "method", "params", "result", "error", "name", "arguments", "_meta", "progressToken", "tools/call"} {
+		m[n] = n
+	}
+	return m
+}()
+
 // name decodes a raw key.
 func name(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
+		if known, ok := usual[string(raw[1:len(raw)-1])]; ok {
+			return known
+		}
 		return string(raw[1 : len(raw)-1])
 	}
 	// The key was scanned already; only a lone surrogate can be reported, and
