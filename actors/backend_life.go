@@ -237,7 +237,9 @@ func (b *backend) view() BackendView {
 		Shed: stats.Shed, Abandoned: stats.Abandoned, OldestWait: stats.OldestWait,
 		EnvNames: b.cfg.EnvNames, HeaderNames: b.cfg.HeaderNames,
 	}
-	if b.state == StateBackoff {
+	if b.state == StateBackoff && !now.Before(b.backoffUntil) && !b.wantUp() {
+		v.State = StateIdle // the pause is over; the next call starts it
+	} else if b.state == StateBackoff {
 		until := b.backoffUntil
 		v.BackoffUntil = &until
 	}
