@@ -87,7 +87,7 @@ func (c *httpConn) exchange(ctx context.Context, x *exchange, method string, par
 	x.ctx, x.stop = context.WithCancel(c.ctx)
 	stop := context.AfterFunc(ctx, func() { c.interrupt(ctx, x) })
 	defer stop()
-	err := c.post(x, appendRequest(make([]byte, 0, len(params)+len(method)+64), x.id, method, params))
+	err := c.post(x, requestLine(x.id, method, params))
 	abandoned := x.settle()
 	if x.answer != nil {
 		return c.conclude(x)
@@ -182,7 +182,7 @@ func (c *httpConn) gone(dispatched bool) *broker.Failure {
 // cancel, so the end of ctx ends the request itself.
 func (c *httpConn) request(ctx context.Context, method string, params json.RawMessage) (broker.Answer, error) {
 	x := &exchange{id: c.lastID.Add(1), plain: true, starts: method == string(mcp.MethodInitialize)}
-	err := c.postUnder(ctx, x, appendRequest(nil, x.id, method, params))
+	err := c.postUnder(ctx, x, requestLine(x.id, method, params))
 	if x.answer != nil {
 		return c.conclude(x)
 	}
@@ -197,7 +197,7 @@ func (c *httpConn) request(ctx context.Context, method string, params json.RawMe
 
 func (c *httpConn) notify(ctx context.Context, method string, params json.RawMessage) error {
 	x := &exchange{}
-	if err := c.postUnder(ctx, x, appendRequest(nil, 0, method, params)); err != nil {
+	if err := c.postUnder(ctx, x, requestLine(0, method, params)); err != nil {
 		if x.auth {
 			return authError{x.failure}
 		}

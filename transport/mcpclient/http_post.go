@@ -317,7 +317,7 @@ func (c *httpConn) probe() {
 		defer c.probing.Store(false)
 		x := &exchange{id: c.lastID.Add(1), plain: true}
 		// What counts is the status.
-		_ = c.postUnder(ctx, x, appendRequest(nil, x.id, string(mcp.MethodPing), nil))
+		_ = c.postUnder(ctx, x, requestLine(x.id, string(mcp.MethodPing), nil))
 		if x.status == http.StatusBadRequest && x.answer == nil {
 			c.lost.Store(true)
 			c.life.end("the backend has lost our session (HTTP 400 to a ping)")

@@ -193,8 +193,7 @@ func TestHTTPErrorComesBackAsItCame(t *testing.T) {
 
 func TestHTTPProgressAndNoiseOnTheStream(t *testing.T) {
 	u := newUpstream(t, "s", func(w http.ResponseWriter, _ *http.Request, m message) {
-		meta, _, _, _ := get(m.params, "_meta")
-		token, _, _, _ := get(meta, "progressToken")
+		token := member(m.params, "_meta", "progressToken")
 		note := func(token []byte, i int) string {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, i)
 		}
