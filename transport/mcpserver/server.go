@@ -30,7 +30,8 @@ type Server struct {
 	callPrefix string // unique to this process
 	calls      atomic.Uint64
 
-	streams streams
+	streams  streams
+	sessions opened
 }
 
 // New builds the front.
@@ -45,6 +46,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{opts: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
 	s.streams.init(opts.Limits.MaxStreams)
+	s.sessions.init()
 	s.handler = httpguard.Recover(opts.Logger, http.HandlerFunc(s.serve))
 	return s, nil
 }
@@ -125,8 +127,8 @@ func (s *Server) findSession(rq *request) {
 	if token == "" {
 		return
 	}
-	ses, ok := openSession(token, s.opts.SessionKey)
-	if !ok || ses.principal != rq.principal.Digest() || ses.profile != rq.profile {
+	ses, ok := s.sessions.open(token, s.opts.SessionKey, rq.principal)
+	if !ok || ses.profile != rq.profile {
 		s.opts.Logger.Debug("a session id that is not ours to honour was passed over", slog.String("principal", rq.principal.Key()))
 		return
 	}
