@@ -15,6 +15,7 @@ type entry struct {
 	hints   hints
 	input   json.RawMessage // nil when it is no object
 	output  bool
+	task    TaskSupport
 }
 
 var errEntryName = errors.New("the entry's name is not the name that it came under")
@@ -53,6 +54,8 @@ func readEntry(tool broker.Tool) (entry, error) {
 			e.output = true
 		case "annotations":
 			e.hints = readHints(m.Value)
+		case "execution":
+			e.task = readTaskSupport(m.Value)
 		}
 	}
 	if !named || name != tool.Name {
@@ -91,4 +94,24 @@ func (e entry) render(name string, annotations json.RawMessage) json.RawMessage 
 	}
 	out.WriteByte('}')
 	return out.Bytes()
+}
+
+// readTaskSupport reads an entry's `execution`; what is none of the protocol's
+// words forbids.
+func readTaskSupport(execution json.RawMessage) TaskSupport {
+	members, err := shape.Members(execution)
+	if err != nil {
+		return TaskForbidden
+	}
+	support := TaskForbidden
+	for _, m := range members {
+		if m.Name == "taskSupport" {
+			support = TaskForbidden
+			switch word, _ := shape.Text(m.Value); TaskSupport(word) {
+			case TaskOptional, TaskRequired:
+				support = TaskSupport(word)
+			}
+		}
+	}
+	return support
 }

@@ -25,6 +25,8 @@ type Rules struct {
 	PromoteAfter     map[string]time.Duration // absent: as for the client; negative: never
 	CallTimeout      map[string]time.Duration
 	Seats            map[string]int
+	Tracks           map[string]*broker.Track // how the work that a verb starts is followed
+	RequireTask      []string                 // verbs that only a client which takes tasks may call
 }
 
 // Source is what is known of one backend.
@@ -63,6 +65,9 @@ type Verb struct {
 	EffectsSource string
 
 	Long         bool
+	Tracks       *broker.Track // nil: not declared
+	RequireTask  bool          // called only by clients that take tasks; Long then
+	OwnTask      TaskSupport   // what the backend's own entry says
 	Control      bool
 	Seats        int // at least 1
 	PromoteAfter *time.Duration
@@ -75,6 +80,16 @@ type Verb struct {
 
 	compile func() (checker, error)
 }
+
+// TaskSupport is `execution.taskSupport` of an entry (protocol 2025-11-25).
+type TaskSupport string
+
+// The values of TaskSupport. An entry without one forbids.
+const (
+	TaskForbidden TaskSupport = ""
+	TaskOptional  TaskSupport = "optional"
+	TaskRequired  TaskSupport = "required"
+)
 
 // Extent says how far a quarantine reaches.
 type Extent string
