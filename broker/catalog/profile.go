@@ -19,6 +19,7 @@ const PageSize = 500
 type Profile struct {
 	name    string
 	exact   bool
+	native  bool
 	items   []item // by outward name
 	byName  map[string]*Verb
 	aliases map[string]*Verb // merged only
@@ -42,6 +43,9 @@ func (p *Profile) Name() string { return p.name }
 // Exact reports whether the profile holds one backend's surface and nothing
 // else. Arguments are not checked there: it is transparent.
 func (p *Profile) Exact() bool { return p.exact }
+
+// Native reports whether the profile is one of the broker's own families.
+func (p *Profile) Native() bool { return p.native }
 
 // Len is the number of verbs in the list.
 func (p *Profile) Len() int { return len(p.items) }
@@ -174,7 +178,7 @@ func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
 // native verbs that every backend's profile has. Where the backend has a verb
 // of that name, it keeps it, and the native one is berth__NAME.
 func (b *builder) exact(s *Source) *Profile {
-	p := &Profile{name: s.Backend, exact: true}
+	p := &Profile{name: s.Backend, exact: true, native: s.Native}
 	if s.Listed {
 		server := s.Server
 		p.server = &server

@@ -64,7 +64,7 @@ func (s *Server) callTool(rq *request) {
 				return s.refused(rq.msg.ID, profile, tc, refusal)
 			}
 		}
-		return s.do(ctx, rq, profile, tc, plan, x.progress)
+		return s.do(ctx, x, profile, tc, plan)
 	})
 }
 
@@ -130,16 +130,16 @@ func (s *Server) awaitOwners(ctx context.Context, name string, owners []string) 
 }
 
 // do hands the call to the broker and turns the reply into the response.
-func (s *Server) do(ctx context.Context, rq *request, profile *catalog.Profile, tc toolCall, plan policy.Plan, p *progress) []byte {
-	verb := plan.Verb
+func (s *Server) do(ctx context.Context, x *exchange, profile *catalog.Profile, tc toolCall, plan policy.Plan) []byte {
+	rq, verb := x.rq, plan.Verb
 	call := &broker.Call{
 		ID: s.callID(), Principal: rq.principal, Backend: verb.Backend, Verb: verb.Name, Effects: plan.Effects,
 		Lane: plan.Lane, Seats: max(1, verb.Seats),
 		Method: "tools/call", Params: upstreamParams(tc, plan),
-		WantProgress: p != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID,
+		WantProgress: x.progress != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID, Client: rq.client,
 	}
 	req := actors.Request{Call: call, PromoteAfter: s.promoteAfter(rq, verb), Long: plan.Long,
-		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest}
+		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest, Peer: s.peer(x)}
 	if verb.CallTimeout != nil {
 		req.CallTimeout = *verb.CallTimeout
 	}
@@ -147,9 +147,6 @@ func (s *Server) do(ctx context.Context, rq *request, profile *catalog.Profile, 
 		// Without a session every request is a scope of ids of its own, so
 		// there is none that another request could cancel or collide with.
 		call.Session, req.RequestID = rq.session.key, string(rq.msg.ID)
-	}
-	if p != nil {
-		req.Peer.Progress = p.report
 	}
 	return s.render(rq, profile, call, verb, s.opts.Broker.Do(ctx, req))
 }
@@ -215,11 +212,11 @@ func (s *Server) render(rq *request, profile *catalog.Profile, call *broker.Call
 	case reply.Job != nil:
 		// Only an exact profile shows the backend's outputSchema.
 		schemaShown := profile.Exact() && verb.HasOutputSchema
-		return jsonrpc.AppendResult(nil, id, shape.Handle(*reply.Job, reply.Replayed, schemaShown, jobHint))
+		return jsonrpc.AppendResult(nil, id, rq.shaped(shape.Handle(*reply.Job, reply.Replayed, schemaShown, jobHint)))
 	case reply.Answer != nil && reply.Answer.Error != nil:
 		return jsonrpc.AppendErrorObject(nil, id, reply.Answer.Error.Object())
 	case reply.Answer != nil && len(reply.Answer.Result) > 0:
-		return jsonrpc.AppendResult(nil, id, s.withFacts(profile, call, reply))
+		return jsonrpc.AppendResult(nil, id, rq.shaped(s.withFacts(profile, call, reply)))
 	}
 	s.opts.Logger.Error("the broker gave an empty reply", slog.String("call", call.ID), slog.String("verb", call.Verb), slog.String("backend", call.Backend))
 	return refusalError(id, broker.Refuse(broker.CodeInternal, "The broker has no answer to this call; the log has the details.", nil))

@@ -1,12 +1,15 @@
 package mcpserver
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"berth/broker"
 	"berth/transport/jsonrpc"
 )
 
@@ -15,6 +18,15 @@ import (
 type era struct {
 	requests      map[string]func(*Server, *request)
 	notifications map[string]func(*Server, *request)
+	// other answers the requests of an exact profile that are not in the table;
+	// nil: there are none.
+	other func(*Server, *request)
+	// ask makes what a backend asks the client by, in the course of an
+	// exchange; nil: the client cannot be asked.
+	ask func(*Server, *exchange) func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, *broker.RPCError)
+	// result gives a backend's or the front's result the form of the era; nil:
+	// as it is.
+	result func(*request, json.RawMessage) json.RawMessage
 }
 
 // versions are those that the handshake can agree on, newest first.
@@ -36,6 +48,8 @@ var handshake = era{
 	notifications: map[string]func(*Server, *request){
 		"notifications/cancelled": (*Server).cancelled,
 	},
+	other: (*Server).relayExact,
+	ask:   (*Server).askOnStream,
 }
 
 // eraOf tells a request's era by its version header; a request without one is

@@ -30,7 +30,8 @@ type Server struct {
 	callPrefix string // unique to this process
 	calls      atomic.Uint64
 
-	streams streams
+	streams   streams
+	questions questions
 }
 
 // New builds the front.
@@ -44,6 +45,7 @@ func New(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("random bytes for call ids: %w", err)
 	}
 	s := &Server{opts: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
+	s.questions.prefix = "berth-" + hex.EncodeToString(prefix) + "-"
 	s.streams.init(opts.Limits.MaxStreams)
 	s.handler = httpguard.Recover(opts.Logger, http.HandlerFunc(s.serve))
 	return s, nil
@@ -66,6 +68,8 @@ type request struct {
 	writeLimit time.Duration   // for one event to be taken
 	attach     *broker.Refusal // why the broker does not take the session, or nil
 	msg        jsonrpc.Message
+	era        *era
+	client     broker.Client // what it said of itself
 }
 
 // ServeHTTP answers one request. Nothing of it is looked at before the guard
@@ -159,9 +163,10 @@ func (s *Server) post(rq *request) {
 		rq.send(http.StatusBadRequest, jsonrpc.AppendError(nil, e.ID, e.Code, e.Message, nil))
 		return
 	}
-	rq.msg = msg
+	rq.msg, rq.era = msg, era
 	if rq.session != nil {
 		rq.attach = s.opts.Broker.Attach(rq.session.info(rq.principal))
+		rq.client = rq.session.asClient()
 	}
 	switch msg.Kind {
 	case jsonrpc.Request:
@@ -172,13 +177,18 @@ func (s *Server) post(rq *request) {
 		}
 		rq.w.WriteHeader(http.StatusAccepted)
 	default:
-		// Nothing is asked of clients yet, so no response is waited for.
+		if rq.session != nil {
+			s.questions.answered(rq.session.key, msg)
+		}
 		rq.w.WriteHeader(http.StatusAccepted)
 	}
 }
 
 func (s *Server) request(era *era, rq *request) {
 	handle := era.requests[rq.msg.Method]
+	if handle == nil && era.other != nil && s.relays(rq) {
+		handle = era.other
+	}
 	if handle == nil {
 		rq.fail(jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)
 		return
