@@ -193,6 +193,12 @@ func (s *session) outcome(m *outcome) {
 	if c == nil {
 		return
 	}
+	if t := s.sys.ownTask(c.submit.req.Call, m.answer); t != nil {
+		// The id of the task means nothing here but to us: its caller gets a job.
+		c.claimed = true
+		s.sys.send(s.sys.supervisor, &jobStart{sys: s.sys, owner: s.self, backend: c.backend, req: c.submit.req, adopt: m, track: t})
+		return
+	}
 	reply := Reply{Answer: m.answer, Refusal: m.refusal, Timing: m.timing}
 	if m.refusal != nil && m.refusal.Code == broker.CodeCancelled {
 		reply = Reply{Cancelled: true, Timing: m.timing}

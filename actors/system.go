@@ -72,6 +72,7 @@ type System struct {
 	sessions     sync.Map // key -> *sessionRef
 	sessionCount atomic.Int64
 	jobs         sync.Map // job id -> *actor.PID
+	asked        asked
 	delayed      sync.Map // job id -> true: an outcome is known but not durable
 	inflight     atomic.Int64
 	working      atomic.Int64 // job actors whose work is not tracked elsewhere
@@ -186,7 +187,7 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 	if backend == nil {
 		return Reply{Refusal: broker.Refuse(broker.CodeBackendUnavailable, "No backend of this name is configured.", map[string]any{"backend": req.Call.Backend})}
 	}
-	gate := newGate(req.Peer)
+	gate := newGate(&req)
 	req.Peer = gate.peer()
 	defer gate.close()
 
@@ -198,6 +199,9 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 	case <-ctx.Done():
 		s.send(ref.pid, &dropCall{callID: req.Call.ID})
 		reply = <-replies
+	}
+	if req.Tasks != nil && reply.Job != nil && !reply.Replayed {
+		gate.follow(s.asker(reply.Job.ID, req.Tasks))
 	}
 	if s.opts.Observe != nil {
 		s.opts.Observe(&req, &reply)

@@ -95,23 +95,3 @@ func (e entry) render(name string, annotations json.RawMessage) json.RawMessage 
 	out.WriteByte('}')
 	return out.Bytes()
 }
-
-// readTaskSupport reads an entry's `execution`; what is none of the protocol's
-// words forbids.
-func readTaskSupport(execution json.RawMessage) TaskSupport {
-	members, err := shape.Members(execution)
-	if err != nil {
-		return TaskForbidden
-	}
-	support := TaskForbidden
-	for _, m := range members {
-		if m.Name == "taskSupport" {
-			support = TaskForbidden
-			switch word, _ := shape.Text(m.Value); TaskSupport(word) {
-			case TaskOptional, TaskRequired:
-				support = TaskSupport(word)
-			}
-		}
-	}
-	return support
-}

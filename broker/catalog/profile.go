@@ -26,8 +26,9 @@ type Profile struct {
 	pending []string
 	server  *broker.ServerInfo
 
-	pages func() []json.RawMessage
-	words func() []candidate
+	pages     func() []json.RawMessage
+	taskPages func() []json.RawMessage
+	words     func() []candidate
 }
 
 // item is one line of a list.
@@ -35,6 +36,7 @@ type item struct {
 	name string
 	verb *Verb
 	raw  json.RawMessage // compact
+	task json.RawMessage // the same for clients of tasks; nil: the same
 }
 
 // Name is the profile's name; the merged one has none.
@@ -100,6 +102,26 @@ func (p *Profile) lookup(name string) (*Verb, bool) {
 // Page gives one page of the list, {"tools":[...],"nextCursor":"500"}, the same
 // bytes at every call. A cursor is a decimal offset; empty is the beginning.
 func (p *Profile) Page(cursor string) (json.RawMessage, *broker.Refusal) {
+	return p.page(cursor, false)
+}
+
+// TaskPage is Page for a client of the tasks of protocol 2025-11-25: the verbs
+// whose calls the broker runs as tasks say so in `execution.taskSupport`.
+func (p *Profile) TaskPage(cursor string) (json.RawMessage, *broker.Refusal) {
+	return p.page(cursor, p.Tasks())
+}
+
+// Tasks reports whether a verb of the profile can be called as a task of
+// protocol 2025-11-25.
+func (p *Profile) Tasks() bool {
+	return slices.ContainsFunc(p.items, func(it item) bool { return it.verb.TakesTask() })
+}
+
+func (p *Profile) page(cursor string, tasks bool) (json.RawMessage, *broker.Refusal) {
+	pages := p.pages
+	if tasks {
+		pages = p.taskPages
+	}
 	offset := 0
 	if cursor != "" {
 		n, ok := decimal(cursor)
@@ -109,10 +131,10 @@ func (p *Profile) Page(cursor string) (json.RawMessage, *broker.Refusal) {
 		}
 		offset = n
 	}
-	if offset%PageSize == 0 && offset/PageSize < len(p.pages()) {
-		return p.pages()[offset/PageSize], nil
+	if offset%PageSize == 0 && offset/PageSize < len(pages()) {
+		return pages()[offset/PageSize], nil
 	}
-	return p.render(offset), nil
+	return p.render(offset, tasks), nil
 }
 
 // decimal reads a short unsigned decimal number.
@@ -124,7 +146,7 @@ func decimal(s string) (int, bool) {
 	return n, err == nil
 }
 
-func (p *Profile) render(offset int) json.RawMessage {
+func (p *Profile) render(offset int, tasks bool) json.RawMessage {
 	end := min(offset+PageSize, len(p.items))
 	var out bytes.Buffer
 	out.WriteString(`{"tools":[`)
@@ -132,7 +154,11 @@ func (p *Profile) render(offset int) json.RawMessage {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		out.Write(it.raw)
+		if tasks && it.task != nil {
+			out.Write(it.task)
+		} else {
+			out.Write(it.raw)
+		}
 	}
 	out.WriteByte(']')
 	if end < len(p.items) {
@@ -146,16 +172,22 @@ func (p *Profile) render(offset int) json.RawMessage {
 func (p *Profile) finish() *Profile {
 	slices.SortFunc(p.items, func(x, y item) int { return strings.Compare(x.name, y.name) })
 	p.byName = make(map[string]*Verb, len(p.items))
-	for _, it := range p.items {
+	for i, it := range p.items {
 		p.byName[it.name] = it.verb
-	}
-	p.pages = sync.OnceValue(func() []json.RawMessage {
-		pages := []json.RawMessage{p.render(0)}
-		for offset := PageSize; offset < len(p.items); offset += PageSize {
-			pages = append(pages, p.render(offset))
+		if it.verb.TakesTask() {
+			p.items[i].task = withTaskSupport(it.raw, it.verb)
 		}
-		return pages
-	})
+	}
+	all := func(tasks bool) func() []json.RawMessage {
+		return sync.OnceValue(func() []json.RawMessage {
+			pages := []json.RawMessage{p.render(0, tasks)}
+			for offset := PageSize; offset < len(p.items); offset += PageSize {
+				pages = append(pages, p.render(offset, tasks))
+			}
+			return pages
+		})
+	}
+	p.pages, p.taskPages = all(false), all(true)
 	p.words = sync.OnceValue(p.candidates)
 	return p
 }
@@ -164,7 +196,7 @@ func (p *Profile) finish() *Profile {
 func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
 	p := &Profile{aliases: b.aliases}
 	for _, v := range verbs {
-		p.items = append(p.items, item{v.Name, v, v.Listed})
+		p.items = append(p.items, item{name: v.Name, verb: v, raw: v.Listed})
 	}
 	for i := range sources {
 		if !sources[i].Listed && !sources[i].Native {
@@ -192,13 +224,13 @@ func (b *builder) exact(s *Source) *Profile {
 			continue // cannot happen: the entry was read
 		}
 		taken[v.Upstream] = true
-		p.items = append(p.items, item{v.Upstream, v, raw})
+		p.items = append(p.items, item{name: v.Upstream, verb: v, raw: raw})
 	}
 	for _, v := range b.beside {
 		if s.Native {
 			break // they are its own
 		}
-		it := item{v.Name, v, v.Listed}
+		it := item{name: v.Name, verb: v, raw: v.Listed}
 		if taken[it.name] {
 			it.name = NativeName + "__" + v.Name
 			it.raw = renamed(v.Listed, it.name)

@@ -81,16 +81,6 @@ type Verb struct {
 	compile func() (checker, error)
 }
 
-// TaskSupport is `execution.taskSupport` of an entry (protocol 2025-11-25).
-type TaskSupport string
-
-// The values of TaskSupport. An entry without one forbids.
-const (
-	TaskForbidden TaskSupport = ""
-	TaskOptional  TaskSupport = "optional"
-	TaskRequired  TaskSupport = "required"
-)
-
 // Extent says how far a quarantine reaches.
 type Extent string
 
