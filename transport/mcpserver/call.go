@@ -132,6 +132,10 @@ func (s *Server) awaitOwners(ctx context.Context, name string, owners []string) 
 // do hands the call to the broker and turns the reply into the response.
 func (s *Server) do(ctx context.Context, x *exchange, profile *catalog.Profile, tc toolCall, plan policy.Plan) []byte {
 	rq, verb := x.rq, plan.Verb
+	task, problem := rq.asTask(tc, &plan)
+	if problem != nil {
+		return problem.response(rq.msg.ID)
+	}
 	call := &broker.Call{
 		ID: s.callID(), Principal: rq.principal, Backend: verb.Backend, Verb: verb.Name, Effects: plan.Effects,
 		Lane: plan.Lane, Seats: max(1, verb.Seats),
@@ -148,7 +152,14 @@ func (s *Server) do(ctx context.Context, x *exchange, profile *catalog.Profile, 
 		// there is none that another request could cancel or collide with.
 		call.Session, req.RequestID = rq.session.key, string(rq.msg.ID)
 	}
-	return s.render(rq, profile, call, verb, s.opts.Broker.Do(ctx, req))
+	if task {
+		req.Tasks = rq.judge()
+	}
+	reply := s.opts.Broker.Do(ctx, req)
+	if task && reply.Job != nil {
+		return s.taskCreated(rq, *reply.Job)
+	}
+	return s.render(rq, profile, call, verb, reply)
 }
 
 // promoteAfter is the verb's own rule, else what the client is known for. The
@@ -308,5 +319,6 @@ func (s *Server) cancelled(rq *request) {
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "")
 	}
+	s.waits.cancel(rq.session.key, string(id))
 	s.opts.Broker.Cancel(rq.session.key, string(id), reason)
 }

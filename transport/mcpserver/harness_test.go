@@ -73,6 +73,7 @@ type fakeBroker struct {
 	requests []actors.Request
 	refuse   *broker.Refusal // every Attach is answered with it
 	dropped  chan string     // verbs whose ctx ended; capacity 16
+	tasks    fakeTasks
 }
 
 func tool(name, rest string) broker.Tool {
@@ -176,6 +177,10 @@ func (b *fakeBroker) Do(ctx context.Context, req actors.Request) actors.Reply {
 	key := req.Call.Session + " " + req.RequestID
 	b.mu.Lock()
 	b.requests = append(b.requests, req)
+	if reply, is := b.tasks.do(req); is {
+		b.mu.Unlock()
+		return reply
+	}
 	if req.RequestID != "" {
 		if b.inFlight[key] != nil {
 			b.mu.Unlock()

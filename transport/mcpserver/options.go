@@ -45,6 +45,8 @@ type Broker interface {
 	Calls
 	Sessions
 	Catalogs
+	Jobs
+	Questions
 }
 
 // Options configures [New]. Broker, Guard and SessionKey are required.

@@ -32,6 +32,7 @@ type Server struct {
 
 	streams   streams
 	questions questions
+	waits     waits
 }
 
 // New builds the front.
@@ -46,6 +47,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{opts: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
 	s.questions.prefix = "berth-" + hex.EncodeToString(prefix) + "-"
+	s.waits.over = make(chan struct{})
 	s.streams.init(opts.Limits.MaxStreams)
 	s.handler = httpguard.Recover(opts.Logger, http.HandlerFunc(s.serve))
 	return s, nil
@@ -54,7 +56,10 @@ func New(opts Options) (*Server, error) {
 // Drain refuses new work with `shutting_down` and waits until every open
 // request was answered or ctx ends; the rest is then up to what Broker.Do
 // answers. It gives the number of requests that were still open.
-func (s *Server) Drain(ctx context.Context) int { return s.streams.drain(ctx) }
+func (s *Server) Drain(ctx context.Context) int {
+	s.waits.stop()
+	return s.streams.drain(ctx)
+}
 
 // request is one HTTP request on its way through the front.
 type request struct {
