@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 
 	"berth/broker"
 )
@@ -22,6 +23,7 @@ type gate struct {
 	later  func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, *broker.RPCError)
 	over   context.Context
 	end    context.CancelFunc
+	open   atomic.Int32 // questions
 }
 
 func newGate(req *Request) *gate {
@@ -64,6 +66,8 @@ func (g *gate) request(ctx context.Context, method string, params json.RawMessag
 		case <-ctx.Done():
 		}
 	case !g.atOnce && g.to.Request != nil:
+		g.open.Add(1)
+		defer g.open.Add(-1)
 		asking, cancel := context.WithCancel(ctx)
 		stop := context.AfterFunc(g.over, cancel)
 		result, problem := g.to.Request(asking, method, params)
@@ -91,6 +95,9 @@ func (g *gate) follow(later func(ctx context.Context, method string, params json
 	g.mu.Unlock()
 	g.close()
 }
+
+// asking reports whether the backend waits for an answer of the caller.
+func (g *gate) asking() bool { return g.open.Load() > 0 }
 
 func (g *gate) close() {
 	g.mu.Lock()

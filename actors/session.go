@@ -43,8 +43,12 @@ func (m *submit) settle(r Reply) { m.once.Do(func() { m.reply <- r }) }
 // cancelCall is the harness's notifications/cancelled.
 type cancelCall struct{ requestID, reason string }
 
-// dropCall says that the connection of a call is gone.
-type dropCall struct{ callID string }
+// dropCall says that the connection of a call is gone, and whether that is the
+// harness's way to cancel it.
+type dropCall struct {
+	callID  string
+	cancels bool
+}
 
 // promoteDue is the promotion timer of a call.
 type promoteDue struct{ callID string }
@@ -128,11 +132,11 @@ func (s *session) Receive(ctx actor.Context) {
 	case *cancelCall:
 		s.cancel(m.requestID, m.reason)
 	case *dropCall:
-		s.drop(m.callID)
+		s.drop(m)
 	case *stillRunning:
 		s.stillRunning(m.callID)
 	case *promoteDue:
-		s.promote(m.callID)
+		s.promoteDue(m.callID)
 	case *jobAnswer:
 		s.jobAnswer(m)
 	case *endSession:
@@ -219,10 +223,12 @@ func (s *session) end(c *inflight, r Reply) {
 // cancel is the harness's wish; it reaches the backend at once. A call whose
 // job is on its way to the journal is the job's to cancel.
 func (s *session) cancel(requestID, reason string) {
-	c := s.findRequest(requestID)
-	if c == nil || requestID == "" {
-		return
+	if c := s.findRequest(requestID); c != nil && requestID != "" {
+		s.takeBack(c, reason)
 	}
+}
+
+func (s *session) takeBack(c *inflight, reason string) {
 	callID := c.submit.req.Call.ID
 	if c.claimed {
 		s.sys.send(s.sys.supervisor, &cancelClaim{callID: callID})
@@ -234,19 +240,33 @@ func (s *session) cancel(requestID, reason string) {
 
 // drop applies DESIGN section 4 "Disconnect": the backend knows whether the
 // call is queued or running.
-func (s *session) drop(callID string) {
-	c := s.find(callID)
+func (s *session) drop(m *dropCall) {
+	c := s.find(m.callID)
 	if c == nil || c.dropped {
 		return
 	}
 	c.dropped = true
-	if !c.claimed {
-		s.sys.send(c.backend, &disconnected{callID: callID})
+	switch {
+	case m.cancels:
+		s.takeBack(c, "the client closed the stream")
+	case !c.claimed:
+		s.sys.send(c.backend, &disconnected{callID: m.callID})
 	}
 }
 
 // stillRunning records a call of a dropped connection as a job.
 func (s *session) stillRunning(callID string) {
+	s.promote(callID)
+}
+
+// promoteDue makes a job of a call that has run long enough. While its backend
+// waits for an answer of the harness it stays a call: a job's caller cannot be
+// asked.
+func (s *session) promoteDue(callID string) {
+	if c := s.find(callID); c != nil && !c.claimed && c.submit.req.asking != nil && c.submit.req.asking() {
+		s.armPromotion(c, promoteRetry)
+		return
+	}
 	s.promote(callID)
 }
 

@@ -59,6 +59,7 @@ type System struct {
 	root    *actor.RootContext
 	budget  *admission.Budget
 	hub     hub
+	subs    subscriptions
 	started chan struct{}
 
 	// set by the supervisor before it spawns anything
@@ -155,8 +156,9 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 
 // Do runs one call and gives its one reply. The end of ctx means that the
 // caller's connection dropped: a queued call leaves the queue, a running read
-// is cancelled, and any other goes on and is recorded as a job; the reply then
-// has no reader. Use [System.Cancel] to cancel.
+// is cancelled, and any other goes on and is recorded as a job, unless the
+// request says that a drop cancels; the reply then has no reader. Use
+// [System.Cancel] to cancel by id.
 //
 // Calls without a session share one actor a principal; none of them can be
 // cancelled by id.
@@ -188,7 +190,7 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 		return Reply{Refusal: broker.Refuse(broker.CodeBackendUnavailable, "No backend of this name is configured.", map[string]any{"backend": req.Call.Backend})}
 	}
 	gate := newGate(&req)
-	req.Peer = gate.peer()
+	req.Peer, req.asking = gate.peer(), gate.asking
 	defer gate.close()
 
 	replies := make(chan Reply, 1)
@@ -197,7 +199,7 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 	select {
 	case reply = <-replies:
 	case <-ctx.Done():
-		s.send(ref.pid, &dropCall{callID: req.Call.ID})
+		s.send(ref.pid, &dropCall{callID: req.Call.ID, cancels: req.DropCancels})
 		reply = <-replies
 	}
 	if req.Tasks != nil && reply.Job != nil && !reply.Replayed {

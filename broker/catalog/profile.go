@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -28,6 +30,7 @@ type Profile struct {
 
 	pages     func() []json.RawMessage
 	taskPages func() []json.RawMessage
+	digest    func() string
 	words     func() []candidate
 }
 
@@ -137,6 +140,9 @@ func (p *Profile) page(cursor string, tasks bool) (json.RawMessage, *broker.Refu
 	return p.render(offset, tasks), nil
 }
 
+// Digest names the bytes of the list: equal lists have equal digests.
+func (p *Profile) Digest() string { return p.digest() }
+
 // decimal reads a short unsigned decimal number.
 func decimal(s string) (int, bool) {
 	if len(s) > 9 || strings.Trim(s, "0123456789") != "" {
@@ -188,6 +194,13 @@ func (p *Profile) finish() *Profile {
 		})
 	}
 	p.pages, p.taskPages = all(false), all(true)
+	p.digest = sync.OnceValue(func() string {
+		h := sha256.New()
+		for _, page := range p.pages() {
+			h.Write(page)
+		}
+		return hex.EncodeToString(h.Sum(nil))
+	})
 	p.words = sync.OnceValue(p.candidates)
 	return p
 }

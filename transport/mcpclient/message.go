@@ -8,8 +8,6 @@ import (
 	"unicode/utf8"
 
 	"berth/broker"
-
-	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // message is one JSON-RPC message of a backend. The raw parts alias the bytes
@@ -131,18 +129,6 @@ func (m *message) progress() (token int64, p broker.Progress, ok bool) {
 	return token, broker.Progress{Params: rest}, true
 }
 
-// reply answers a request of the backend: a ping, and nothing else.
-func (m *message) reply() (line []byte, refused bool) {
-	line = append(line, `{"jsonrpc":"2.0","id":`...)
-	line = append(line, m.id...)
-	if m.method == string(mcp.MethodPing) {
-		return append(line, `,"result":{}}`...), false
-	}
-	line = append(line, `,"error":{"code":`...)
-	line = strconv.AppendInt(line, mcp.METHOD_NOT_FOUND, 10)
-	return append(line, `,"message":"This client declares no such capability."}}`...), true
-}
-
 // appendRequest writes a request as one line without its end. id zero makes a
 // notification. White space that would break a line becomes blanks.
 func appendRequest(dst []byte, id int64, method string, params []byte) []byte {
@@ -185,13 +171,6 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// cancelParams are the params of notifications/cancelled.
-func cancelParams(id int64, reason string) []byte {
-	b := append([]byte(`{"requestId":`), strconv.FormatInt(id, 10)...)
-	b = append(b, `,"reason":`...)
-	return append(appendString(b, reason), '}')
-}
-
 // validText replaces invalid UTF-8, which JSON cannot carry, and says whether
 // it had to.
 func validText(raw []byte) ([]byte, bool) {
@@ -200,5 +179,3 @@ func validText(raw []byte) ([]byte, bool) {
 	}
 	return bytes.ToValidUTF8(raw, []byte("\uFFFD")), true
 }
-
-const progressMethod = string(mcp.MethodNotificationProgress)

@@ -141,7 +141,7 @@ func FuzzDecodeMessage(f *testing.F) {
 				t.Errorf("%s is %q", part, value)
 			}
 		}
-		if line, _ := m.reply(); m.isRequest() && !json.Valid(line) {
+		if line := errorLine(m.id, methodUnknown); m.isRequest() && !json.Valid(line) {
 			t.Errorf("reply %q", line)
 		}
 		if _, p, ok := m.progress(); ok && !json.Valid(p.Params) {

@@ -42,6 +42,9 @@ func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
 	// A client that cannot read a stream just waits; one that reads nothing
 	// else gets its headers now.
 	wait := s.opts.Limits.Quick
+	if x.rq.asker != nil {
+		wait = max(wait, statelessQuick)
+	}
 	if !x.rq.accept.json {
 		wait = 0
 	}
@@ -117,8 +120,8 @@ func (x *exchange) finish(message []byte) {
 	case message == nil && !x.rq.accept.stream:
 		x.rq.w.WriteHeader(http.StatusNoContent)
 		return
-	case message != nil && x.rq.accept.json:
-		x.rq.send(http.StatusOK, message)
+	case message != nil && (x.rq.accept.json || x.rq.status(message) != http.StatusOK):
+		x.rq.send(x.rq.status(message), message)
 		return
 	}
 	if x.begin() != nil {

@@ -57,7 +57,9 @@ func (s *Server) relay(rq *request, to relayed) {
 		return
 	}
 	x := &exchange{rq: rq, progress: newProgress(params.token, s.opts.Now)}
-	s.run(x, func(ctx context.Context) []byte { return s.told(rq, to, s.ask(ctx, x, to, params)) })
+	s.run(x, func(ctx context.Context) []byte {
+		return s.perform(ctx, x, s.asked(x, to, params), func(rq *request, reply actors.Reply) []byte { return s.told(rq, to, reply) })
+	})
 }
 
 // hopped is the params of a request without what is addressed to this hop.
@@ -97,9 +99,16 @@ func readRelayed(raw json.RawMessage) (h hopped, problem string) {
 	return h, ""
 }
 
-// ask makes a call of a request and has the broker run it, with x as the
-// caller's side. It can be asked several times for one exchange.
+// ask has the broker run a request, with x as the caller's side. It can be
+// asked several times for one exchange.
 func (s *Server) ask(ctx context.Context, x *exchange, to relayed, params hopped) actors.Reply {
+	req := s.asked(x, to, params)
+	req.DropCancels = x.rq.asker != nil
+	return s.carry(ctx, x.rq, req)
+}
+
+// asked makes a call of a request.
+func (s *Server) asked(x *exchange, to relayed, params hopped) actors.Request {
 	rq := x.rq
 	call := &broker.Call{
 		ID: s.callID(), Principal: rq.principal, Backend: to.backend, Verb: to.backend + " " + clip(to.method), Seats: 1,
@@ -113,11 +122,38 @@ func (s *Server) ask(ctx context.Context, x *exchange, to relayed, params hopped
 	default:
 		call.Effects = broker.UnknownEffects
 	}
-	req := actors.Request{Call: call, Peer: s.peer(x)}
+	req := actors.Request{Call: call, Peer: s.levelled(rq, to.backend, s.peer(x))}
 	if rq.session != nil {
 		call.Session, req.RequestID = rq.session.key, to.id
 	}
-	return s.opts.Broker.Do(ctx, req)
+	return req
+}
+
+// carry runs a request, and has the broker keep what a session asks for that
+// goes on after it.
+func (s *Server) carry(ctx context.Context, rq *request, req actors.Request) actors.Reply {
+	if rq.session == nil || !sessionMethods[req.Call.Method] {
+		return s.opts.Broker.Do(ctx, req)
+	}
+	holder := rq.session.key
+	member := "uri"
+	if req.Call.Method == "logging/setLevel" {
+		member = "level"
+	}
+	params, err := jsonrpc.ParseObject(req.Call.Params)
+	if err != nil {
+		return s.opts.Broker.Do(ctx, req) // the backend's to refuse
+	}
+	value, ok := params.Text(member)
+	switch {
+	case !ok:
+		return s.opts.Broker.Do(ctx, req)
+	case req.Call.Method == "resources/subscribe":
+		return s.opts.Broker.Subscribe(ctx, holder, value, req)
+	case req.Call.Method == "resources/unsubscribe":
+		return s.opts.Broker.Unsubscribe(ctx, holder, value, req)
+	}
+	return s.opts.Broker.SetLevel(ctx, holder, value, req)
 }
 
 // told turns the broker's reply to a relayed request into the response, or nil
@@ -144,6 +180,24 @@ func (rq *request) shaped(result json.RawMessage) json.RawMessage {
 		return result
 	}
 	return rq.era.result(rq, result)
+}
+
+// levelled keeps log messages from a session that asked for more severe ones:
+// a backend that many share has one level for all of them.
+func (s *Server) levelled(rq *request, backend string, p broker.Peer) broker.Peer {
+	notify := p.Notify
+	if notify == nil || rq.session == nil {
+		return p
+	}
+	p.Notify = func(method string, params json.RawMessage) {
+		if method == logMessage {
+			if wanted, said := s.opts.Broker.Level(backend, levelOf(params), rq.session.key); said && !wanted {
+				return
+			}
+		}
+		notify(method, params)
+	}
+	return p
 }
 
 // peer is the caller's side of what runs on an exchange. Where the client reads

@@ -33,6 +33,8 @@ type Server struct {
 	streams   streams
 	questions questions
 	waits     waits
+	talks     talks
+	listeners listeners
 }
 
 // New builds the front.
@@ -49,6 +51,7 @@ func New(opts Options) (*Server, error) {
 	s.questions.prefix = "berth-" + hex.EncodeToString(prefix) + "-"
 	s.waits.over = make(chan struct{})
 	s.streams.init(opts.Limits.MaxStreams)
+	s.listeners.init(opts.Limits.MaxStreams)
 	s.handler = httpguard.Recover(opts.Logger, http.HandlerFunc(s.serve))
 	return s, nil
 }
@@ -56,7 +59,12 @@ func New(opts Options) (*Server, error) {
 // Drain refuses new work with `shutting_down` and waits until every open
 // request was answered or ctx ends; the rest is then up to what Broker.Do
 // answers. It gives the number of requests that were still open.
+//
+// Streams of notifications end at once: nothing is owed on them. So do calls
+// whose harness is away, and waits for tasks, which go on.
 func (s *Server) Drain(ctx context.Context) int {
+	s.listeners.endAll()
+	s.talks.end()
 	s.waits.stop()
 	return s.streams.drain(ctx)
 }
@@ -75,6 +83,7 @@ type request struct {
 	msg        jsonrpc.Message
 	era        *era
 	client     broker.Client // what it said of itself
+	asker      *asker        // in the stateless era
 }
 
 // ServeHTTP answers one request. Nothing of it is looked at before the guard
@@ -91,9 +100,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "Nothing is served at this path; MCP is at /mcp and /mcp/{profile}.")
 		return
 	}
-	if r.Method != http.MethodPost && r.Method != http.MethodDelete {
-		w.Header().Set("Allow", "POST, DELETE")
-		deny(w, r, http.StatusMethodNotAllowed, broker.CodeMethodNotAllowed, "Use POST for messages and DELETE to end a session.")
+	switch r.Method {
+	case http.MethodPost, http.MethodDelete, http.MethodGet:
+	default:
+		w.Header().Set("Allow", "GET, POST, DELETE")
+		deny(w, r, http.StatusMethodNotAllowed, broker.CodeMethodNotAllowed, "Use POST for messages, GET for a stream of notifications and DELETE to end a session.")
 		return
 	}
 	if _, known := s.opts.Broker.Catalog().Profile(profile); !known {
@@ -103,11 +114,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
 		accept: parseAccept(r), principal: principal, profile: profile}
 	s.findSession(rq)
-	if r.Method == http.MethodDelete {
+	switch r.Method {
+	case http.MethodDelete:
 		s.endSession(rq)
-		return
+	case http.MethodGet:
+		s.get(rq)
+	default:
+		s.post(rq)
 	}
-	s.post(rq)
 }
 
 // deny answers what is no JSON-RPC request yet, in the form of the operator API.
@@ -142,6 +156,7 @@ func (s *Server) findSession(rq *request) {
 func (s *Server) endSession(rq *request) {
 	if rq.session != nil {
 		s.opts.Broker.End(rq.session.key)
+		s.listeners.end(rq.session.key)
 	}
 	rq.w.WriteHeader(http.StatusNoContent)
 }
@@ -149,11 +164,6 @@ func (s *Server) endSession(rq *request) {
 func (s *Server) post(rq *request) {
 	if !isJSON(rq.r) {
 		deny(rq.w, rq.r, http.StatusUnsupportedMediaType, broker.CodeInvalidArguments, "Send one JSON-RPC message as application/json.")
-		return
-	}
-	era, ok := eraOf(rq.r)
-	if !ok {
-		s.refuseVersion(rq)
 		return
 	}
 	body, status, refusal := httpguard.ReadBody(rq.w, rq.r, 0)
@@ -168,7 +178,15 @@ func (s *Server) post(rq *request) {
 		rq.send(http.StatusBadRequest, jsonrpc.AppendError(nil, e.ID, e.Code, e.Message, nil))
 		return
 	}
-	rq.msg, rq.era = msg, era
+	rq.msg = msg
+	era, ok := eraOf(rq.r)
+	if !ok {
+		s.refuseVersion(rq)
+		return
+	}
+	if rq.era = era; era.sessionless {
+		rq.session = nil // an id that it brings all the same means nothing
+	}
 	if rq.session != nil {
 		rq.attach = s.opts.Broker.Attach(rq.session.info(rq.principal))
 		rq.client = rq.session.asClient()
@@ -190,6 +208,13 @@ func (s *Server) post(rq *request) {
 }
 
 func (s *Server) request(era *era, rq *request) {
+	if era.admit != nil && !era.admit(s, rq) {
+		return
+	}
+	if state, ok := rq.resumed(); ok {
+		s.resume(rq, state)
+		return
+	}
 	handle := era.requests[rq.msg.Method]
 	if handle == nil && era.other != nil && s.relays(rq) {
 		handle = era.other

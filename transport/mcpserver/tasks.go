@@ -51,9 +51,6 @@ const tasksExtension = "io.modelcontextprotocol/tasks"
 // needTasks is the data of the error for a client that should have declared it.
 var needTasks = json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)
 
-// codeMissingCapability is MissingRequiredClientCapability.
-const codeMissingCapability = -32021
-
 // taskForm is the form that the request's client takes. Without a session a
 // client of the handshake era is known by the version that it names.
 func (rq *request) taskForm() taskForm {
