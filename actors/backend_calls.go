@@ -265,7 +265,7 @@ func (b *backend) dequeue(o *offer) {
 
 // disconnected applies DESIGN section 4 "Disconnect" for the older protocol.
 func (b *backend) disconnected(callID string) {
-	if r, ok := b.runs[callID]; ok && r.offer.call.Effects != broker.Read {
+	if r, ok := b.runs[callID]; ok && r.offer.call.Effects != broker.Read && r.offer.call.CanBeJob() {
 		b.sys.send(r.offer.owner, &stillRunning{callID: callID})
 		return
 	}

@@ -101,6 +101,7 @@ func (b *backend) opened(m *opened) {
 	b.log.Info("backend is ready", slog.String("runtime_id", b.inc.RuntimeID), slog.Int("tools", n))
 	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, inc: b.inc})
 	b.watch()
+	b.tell(&tell{all: true})
 	parked, control := b.parked, b.control
 	b.parked, b.control = nil, nil
 	for _, r := range parked {

@@ -43,8 +43,12 @@ func (m *submit) settle(r Reply) { m.once.Do(func() { m.reply <- r }) }
 // cancelCall is the harness's notifications/cancelled.
 type cancelCall struct{ requestID, reason string }
 
-// dropCall says that the connection of a call is gone.
-type dropCall struct{ callID string }
+// dropCall says that the connection of a call is gone, and whether that is the
+// harness's way to cancel it.
+type dropCall struct {
+	callID  string
+	cancels bool
+}
 
 // promoteDue is the promotion timer of a call.
 type promoteDue struct{ callID string }
@@ -137,11 +141,11 @@ func (s *session) Receive(ctx actor.Context) {
 	case *cancelCall:
 		s.cancel(m.requestID, m.reason)
 	case *dropCall:
-		s.drop(m.callID)
+		s.drop(m)
 	case *stillRunning:
 		s.stillRunning(m.callID)
 	case *promoteDue:
-		s.promote(m.callID)
+		s.promoteDue(m.callID)
 	case *jobAnswer:
 		s.jobAnswer(m)
 	case *endSession:
@@ -202,6 +206,12 @@ func (s *session) outcome(m *outcome) {
 	if c == nil {
 		return
 	}
+	if t := s.sys.ownTask(c.submit.req.Call, m.answer); t != nil {
+		// The id of the task means nothing here but to us: its caller gets a job.
+		c.claimed = true
+		s.sys.send(s.sys.supervisor, &jobStart{sys: s.sys, owner: s.self, backend: c.backend, req: c.submit.req, adopt: m, track: t})
+		return
+	}
 	reply := Reply{Answer: m.answer, Refusal: m.refusal, Timing: m.timing}
 	if m.refusal != nil && m.refusal.Code == broker.CodeCancelled {
 		reply = Reply{Cancelled: true, Timing: m.timing}
@@ -225,11 +235,14 @@ func (s *session) cancel(requestID, reason string) {
 	if requestID == "" {
 		return
 	}
-	c := s.findRequest(requestID)
-	if c == nil {
-		s.cancelLeft(requestID)
+	if c := s.findRequest(requestID); c != nil {
+		s.takeBack(c, reason)
 		return
 	}
+	s.cancelLeft(requestID)
+}
+
+func (s *session) takeBack(c *inflight, reason string) {
 	callID := c.submit.req.Call.ID
 	if c.claimed {
 		c.unwanted = c.dropped
@@ -255,19 +268,33 @@ func (s *session) cancelLeft(requestID string) {
 
 // drop applies DESIGN section 4 "Disconnect": the backend knows whether the
 // call is queued or running.
-func (s *session) drop(callID string) {
-	c := s.find(callID)
+func (s *session) drop(m *dropCall) {
+	c := s.find(m.callID)
 	if c == nil || c.dropped {
 		return
 	}
 	c.dropped = true
-	if !c.claimed {
-		s.sys.send(c.backend, &disconnected{callID: callID})
+	switch {
+	case m.cancels:
+		s.takeBack(c, "the client closed the stream")
+	case !c.claimed:
+		s.sys.send(c.backend, &disconnected{callID: m.callID})
 	}
 }
 
 // stillRunning records a call of a dropped connection as a job.
 func (s *session) stillRunning(callID string) {
+	s.promote(callID)
+}
+
+// promoteDue makes a job of a call that has run long enough. While its backend
+// waits for an answer of the harness it stays a call: a job's caller cannot be
+// asked.
+func (s *session) promoteDue(callID string) {
+	if c := s.find(callID); c != nil && !c.claimed && c.submit.req.asking != nil && c.submit.req.asking() {
+		s.armPromotion(c, promoteRetry)
+		return
+	}
 	s.promote(callID)
 }
 

@@ -214,7 +214,7 @@ func (s *supervisor) spawnBackend(ctx actor.Context, cfg BackendConfig, session 
 		name += "/" + strconv.FormatUint(s.spawned, 10)
 	}
 	sys := s.sys
-	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newBackend(sys, cfg) },
+	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newBackend(sys, cfg, session) },
 		actor.WithMailbox(mailbox(backendMailbox))), name)
 	if err != nil {
 		s.log.Error("a backend actor could not be spawned", slog.String("backend", cfg.Name), slog.String("cause", err.Error()))
@@ -352,6 +352,7 @@ func (s *supervisor) closeSession(key string) {
 		return
 	}
 	s.sys.sessionCount.Add(-1)
+	s.sys.Forget(key)
 	s.sys.send(v.(*sessionRef).pid, &endSession{})
 	s.sys.instances.Range(func(k, pid any) bool {
 		if strings.HasSuffix(k.(string), "\x00"+key) {

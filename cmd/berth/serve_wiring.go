@@ -137,7 +137,7 @@ func names(m config.SecretMap) []string {
 // rules is what the catalog needs of an entry's settings.
 func rules(s config.Settings) catalog.Rules {
 	r := catalog.Rules{TrustAnnotations: s.TrustAnnotations, Long: s.Long,
-		PromoteAfter: map[string]time.Duration{}, CallTimeout: map[string]time.Duration{}, Seats: map[string]int{}}
+		PromoteAfter: map[string]time.Duration{}, CallTimeout: map[string]time.Duration{}, Seats: map[string]int{}, Tracks: map[string]*broker.Track{}}
 	for _, e := range s.Effects {
 		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, Is: e.Is})
 	}
@@ -153,6 +153,14 @@ func rules(s config.Settings) catalog.Rules {
 		}
 		if v.Seats != 0 {
 			r.Seats[v.Glob] = v.Seats
+		}
+		if v.RequireTask {
+			r.RequireTask = append(r.RequireTask, v.Glob)
+		}
+		if t := v.Tracks; t.Handle != "" {
+			r.Tracks[v.Glob] = &broker.Track{Handle: t.Handle, Verb: t.Verb, Argument: t.Argument, Status: t.Status,
+				Running: t.Running, Succeeded: t.Succeeded, Failed: t.Failed, Cancelled: t.Cancelled, Lost: t.Lost,
+				Result: t.Result, Message: t.Message}
 		}
 	}
 	return r

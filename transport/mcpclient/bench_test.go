@@ -55,7 +55,7 @@ func BenchmarkStdioEcho(b *testing.B) {
 func BenchmarkHTTPEcho(b *testing.B) {
 	for name, sse := range map[string]bool{"json": false, "events": true} {
 		b.Run(name, func(b *testing.B) {
-			u := &upstream{session: "s", sse: sse, seen: make(chan message)}
+			u := &upstream{session: "s", introduction: plainIntroduction, sse: sse, seen: make(chan message)}
 			u.script = func(w http.ResponseWriter, _ *http.Request, m message) { u.answer(w, m, string(m.params)) }
 			u.Server = httptest.NewServer(u)
 			defer u.Server.Close()

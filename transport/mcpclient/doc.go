@@ -7,16 +7,22 @@
 // whether a call was handed over. Arguments, results and the data of errors
 // pass as raw bytes.
 //
-// It refuses to declare any client capability: a backend that asks for
-// sampling, roots or elicitation gets an error at once, a ping its answer. It
-// never sends a call twice unless nothing of it had been handed over, follows
-// no redirect and logs nothing; what an operator should see is counted
+// What a backend sends besides answers goes to whom it is for. On an HTTP
+// request's own stream that is the call's caller; a request of the backend that
+// names no call (stdio, the standalone stream) goes to the only session that
+// has calls in flight, and is refused at once, with the reason, when there is
+// none or more than one. What belongs to no call is heard by the broker.
+//
+// It never sends a call twice unless nothing of it had been handed over,
+// follows no redirect and logs nothing; what an operator should see is counted
 // (Noise) or flagged on the incarnation.
 //
 // Concurrency: Stdio, HTTP and the connections that they open are safe for
 // concurrent use. A stdio life has three goroutines (reader, writer, keeper)
-// that end with it; the keeper alone ends a life. An HTTP life has none of its
-// own: a call runs in its caller's goroutine, and short helpers (a reply, a
-// cancel, the rest of a stream) are bounded in number and time. Progress
-// functions are called by the goroutine that called Call.
+// that end with it; the keeper alone ends a life. An HTTP life has one, which
+// keeps the standalone stream open; a call runs in its caller's goroutine, and
+// short helpers (a reply, a cancel, the rest of a stream) are bounded in number
+// and time. An open question of a backend has a goroutine, bounded in number,
+// that ends with its call. Progress and notifications of a call are handed on
+// one at a time, in order, and never after Call has returned.
 package mcpclient

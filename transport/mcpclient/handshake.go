@@ -40,7 +40,7 @@ func introduce(ctx context.Context, p peer, opts Options) (introduction, error) 
 		return introduction{}, fmt.Errorf("berth's version as JSON: %w", err)
 	}
 	params := `{"protocolVersion":"` + mcp.LATEST_LEGACY_PROTOCOL_VERSION +
-		`","capabilities":{},"clientInfo":{"name":"berth","version":` + string(client) + `}}`
+		`","capabilities":` + clientCapabilities + `,"clientInfo":{"name":"berth","version":` + string(client) + `}}`
 	a, err := p.request(ctx, string(mcp.MethodInitialize), json.RawMessage(params))
 	if err != nil {
 		return introduction{}, fmt.Errorf("initialize: %w", err)

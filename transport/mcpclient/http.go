@@ -33,11 +33,10 @@ func (h *HTTP) Noise() Noise { return h.noise.snapshot() }
 func (h *HTTP) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.opts.OpenTimeout)
 	defer cancel()
-	c, err := h.newConn()
+	c, err := h.newConn(hear)
 	if err != nil {
 		return nil, refuse(err, "", h.opts)
 	}
-	c.hear = hear
 	if err := c.open(ctx); err != nil {
 		open := refuse(err, "", h.opts)
 		closing, stop := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
@@ -50,15 +49,16 @@ func (h *HTTP) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) 
 	return c, nil
 }
 
-func (h *HTTP) newConn() (*httpConn, error) {
+func (h *HTTP) newConn(hear broker.Hear) (*httpConn, error) {
 	target, err := url.Parse(h.config.URL)
 	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
 		return nil, errors.New("the url is not an http or https address")
 	}
 	lifeCtx, cancel := context.WithCancel(context.Background())
 	c := &httpConn{
-		opts: h.opts, noise: &h.noise, life: newLife(), target: target,
+		opts: h.opts, noise: &h.noise, life: newLife(), target: target, hear: hear,
 		ctx: lifeCtx, cancel: cancel,
+		desk: newDesk(&h.noise, h.opts.MaxInFlight), flying: map[int64]*exchange{},
 		base: newBase(h.opts.MaxInFlight), finished: make(chan struct{}),
 	}
 	c.address(h.config.Headers)
@@ -100,6 +100,7 @@ func (c *httpConn) open(ctx context.Context) error {
 	if err := confirm(ctx, c); err != nil {
 		return err
 	}
+	c.background(func(ctx context.Context) { c.standalone(ctx, in.server.Capabilities) })
 	inc := broker.Incarnation{
 		RuntimeID: in.runtimeID, Reported: in.runtimeID != "", Server: in.server,
 		Done: c.life.done, Cause: c.life.why,

@@ -72,6 +72,11 @@ func TestADeadPooledConnectionIsReplacedAndTheCallSentOnce(t *testing.T) {
 
 func TestAFreshConnectionThatTakesNothingIsNotDispatched(t *testing.T) {
 	u := newUpstream(t, "s", nil)
+	u.get = func(w http.ResponseWriter, r *http.Request) { // keeps its connection, so that none is idle
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
 	_, c := u.open(t, Options{})
 	base := c.(*httpConn).base
 	base.CloseIdleConnections()
@@ -281,28 +286,22 @@ func TestAnOpenThatGetsNoHeadersEndsInTime(t *testing.T) {
 func TestAStreamThatTheBackendEndedIsResumed(t *testing.T) {
 	var answered message
 	u := newUpstream(t, "s", nil)
-	u.script = func(w http.ResponseWriter, r *http.Request, m message) {
-		if r.Method == http.MethodGet {
-			if r.Header.Get("Last-Event-ID") != "e7" || r.Header.Get("Mcp-Session-Id") != "s" {
-				t.Errorf("headers: %v", r.Header)
-			}
+	u.get = func(w http.ResponseWriter, r *http.Request) {
+		switch id := r.Header.Get("Last-Event-ID"); {
+		case id == "":
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case id != "e7" || r.Header.Get("Mcp-Session-Id") != "s":
+			t.Errorf("headers: %v", r.Header)
+		default:
 			events(w, response(answered, `{"resumed":true}`))
-			return
 		}
+	}
+	u.script = func(w http.ResponseWriter, r *http.Request, m message) {
 		answered = m
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, "id: e7\nretry: 1\ndata:\n\n")
 	}
 	_, c := u.open(t, Options{})
-	// The GET has no body and so no method; ServeHTTP takes it for a response
-	// of ours unless told otherwise.
-	u.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			u.script(w, r, message{})
-			return
-		}
-		u.ServeHTTP(w, r)
-	})
 	a, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if err != nil || string(a.Result) != `{"resumed":true}` {
 		t.Errorf("answer %s, %v", a.Result, err)

@@ -28,8 +28,8 @@ const (
 // httpConn is one life of an upstream: a session, or as long as a stateless
 // server can be reached.
 type httpConn struct {
-	hear broker.Hear // nil: nobody listens
 	// Fixed at construction; incarnation once open has returned.
+	hear        broker.Hear // nil: nobody listens
 	opts        Options
 	noise       *noise
 	life        *life
@@ -48,11 +48,13 @@ type httpConn struct {
 
 	// Shared and safe.
 	lastID  atomic.Int64
+	desk    *desk
 	probing atomic.Bool
 	lost    atomic.Bool // the session is unknown to the backend: no DELETE
 
 	mu       sync.Mutex
-	closing  context.Context // of the first Close
+	closing  context.Context     // of the first Close
+	flying   map[int64]*exchange // the calls that wait for their answers
 	helpers  int
 	helpersW sync.WaitGroup
 }
@@ -61,16 +63,15 @@ func (c *httpConn) Incarnation() broker.Incarnation { return c.incarnation }
 
 // Call implements broker.Conn.
 func (c *httpConn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {
-	progress := peer.Progress
-	x := &exchange{id: c.lastID.Add(1), call: call}
+	x := &exchange{id: c.lastID.Add(1), call: call, who: newCaller(call, peer)}
+	defer x.who.finish()
 	params := call.Params
 	switch {
-	case call.WantProgress && progress != nil:
+	case x.who.progress:
 		var err error
 		if params, err = withProgressToken(params, strconv.AppendInt(nil, x.id, 10)); err != nil {
 			return broker.Answer{}, badParams()
 		}
-		x.progress = progress
 	case len(params) > 0 && !json.Valid(params):
 		// A body that is no JSON may be answered by anything: 400, or a reset.
 		return broker.Answer{}, badParams()
@@ -90,6 +91,8 @@ func (c *httpConn) exchange(ctx context.Context, x *exchange, method string, par
 	x.ctx, x.stop = context.WithCancel(c.ctx)
 	stop := context.AfterFunc(ctx, func() { c.interrupt(ctx, x) })
 	defer stop()
+	c.depart(x)
+	defer c.land(x)
 	err := c.post(x, requestLine(x.id, method, params))
 	abandoned := x.settle()
 	if x.answer != nil {
@@ -109,6 +112,36 @@ func (c *httpConn) conclude(x *exchange) (broker.Answer, error) {
 		return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "the backend answered with an error that is no JSON-RPC error"}
 	}
 	return a, nil
+}
+
+func (c *httpConn) depart(x *exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flying[x.id] = x
+}
+
+func (c *httpConn) land(x *exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.flying, x.id)
+}
+
+// flight finds the call in flight that id is of.
+func (c *httpConn) flight(id int64) *exchange {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.flying[id]
+}
+
+// sole finds the caller of a request that came on a stream of no call.
+func (c *httpConn) sole(method string) (*caller, *broker.RPCError) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var s sole
+	for id, x := range c.flying {
+		s.see(id, x.who)
+	}
+	return s.found(method)
 }
 
 // failure says why no answer came and how far the request got.
@@ -148,10 +181,19 @@ func (c *httpConn) interrupt(ctx context.Context, x *exchange) {
 	}
 	why := reason(ctx)
 	c.help(func(helping context.Context) {
-		if c.notify(helping, string(mcp.MethodNotificationCancelled), cancelParams(x.id, why)) != nil {
+		if c.notify(helping, cancelledMethod, cancelParams(x.id, why)) != nil {
 			c.noise.lostReplies.Add(1)
 		}
 	})
+}
+
+// background runs what lasts as long as the life.
+func (c *httpConn) background(f func(ctx context.Context)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing == nil {
+		c.helpersW.Go(func() { f(c.ctx) })
+	}
 }
 
 // help runs a bounded helper of this life, or drops it when too many run.
@@ -243,6 +285,7 @@ func (c *httpConn) Close(ctx context.Context) error {
 func (c *httpConn) tearDown() {
 	defer close(c.finished)
 	c.cancel()
+	c.desk.close()
 	c.helpersW.Wait()
 	c.endSession()
 	c.base.CloseIdleConnections()

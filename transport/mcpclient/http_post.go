@@ -28,14 +28,14 @@ var errHandled = errors.New("the exchange holds the failure")
 
 // exchange is one message on its way to the backend, and what came of it.
 type exchange struct {
-	id       int64        // zero for what has no answer
-	call     *broker.Call // nil for what is none
-	plain    bool         // of the handshake
-	starts   bool         // it asks for the session
-	progress func(broker.Progress)
-	ctx      context.Context // of the HTTP request
-	stop     context.CancelFunc
-	hand     handover
+	id     int64           // zero for what has no answer
+	call   *broker.Call    // nil for what is none
+	who    *caller         // of the call
+	plain  bool            // of the handshake
+	starts bool            // it asks for the session
+	ctx    context.Context // of the HTTP request
+	stop   context.CancelFunc
+	hand   handover
 
 	// Written and read by the goroutine that posts.
 	answer  *message
@@ -259,7 +259,7 @@ func (c *httpConn) single(x *exchange, body []byte) error {
 // an id is: nothing else was asked on this stream.
 func (x *exchange) accept(m *message) bool {
 	id, ok := number(m.id)
-	if ok && id == x.id || m.err != nil && !m.hasID() {
+	if ok && id == x.id || x.id != 0 && m.err != nil && !m.hasID() {
 		x.answer = m
 		return true
 	}

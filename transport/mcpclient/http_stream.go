@@ -169,7 +169,7 @@ func (s *stream) message(data []byte) {
 			s.x.failure = notAResponse()
 		}
 	case m.isRequest():
-		s.c.replyTo(&m)
+		s.question(&m)
 	case m.isNotification():
 		s.notification(&m)
 	case !s.x.accept(&m):
@@ -177,20 +177,44 @@ func (s *stream) message(data []byte) {
 	}
 }
 
+// question puts a request of the backend to the caller whose stream it came
+// on, or, on a stream of no call, to the only session that it can be for.
+func (s *stream) question(m *message) {
+	s.c.desk.take(s.x, m, func() (*caller, *broker.RPCError) {
+		if s.x.who != nil {
+			return s.x.who, nil
+		}
+		return s.c.sole(m.method)
+	}, s.c.respond)
+}
+
 func (s *stream) notification(m *message) {
-	n := s.c.noise
-	if m.method != progressMethod {
-		n.notifications.Add(1)
+	switch who := s.x.who; {
+	case m.method == progressMethod:
+		s.progress(m)
+	case m.method == cancelledMethod:
+		s.c.desk.withdraw(s.x, m.params)
+	case who == nil || general(m.method):
+		tell(s.c.hear, s.c.noise, m)
+	case !who.notify(m.method, m.params):
+		s.c.noise.notifications.Add(1)
+	}
+}
+
+// progress goes by its token, as servers exist that send it on the stream of
+// another call, or of none.
+func (s *stream) progress(m *message) {
+	token, p, ok := m.progress()
+	if !ok {
+		s.c.noise.broken.Add(1)
 		return
 	}
-	token, p, ok := m.progress()
-	switch {
-	case !ok:
-		n.broken.Add(1)
-	case token != s.x.id || s.x.progress == nil:
-		n.lateProgress.Add(1)
-	default:
-		s.x.progress(p)
+	x := s.x
+	if token != x.id {
+		x = s.c.flight(token)
+	}
+	if x == nil || x.who == nil || !x.who.takeProgress(p) {
+		s.c.noise.lateProgress.Add(1)
 	}
 }
 
@@ -219,18 +243,10 @@ func (s *stream) resume(ctx context.Context) error {
 	return s.read(resp.Body)
 }
 
-// replyTo answers a request of the backend with a POST of its own.
-func (c *httpConn) replyTo(m *message) {
-	body, refused := m.reply()
-	if refused {
-		c.noise.requests.Add(1)
-	}
+// respond answers a request of the backend with a POST of its own.
+func (c *httpConn) respond(body []byte) {
 	c.help(func(ctx context.Context) {
-		resp, err := c.base.RoundTrip(c.newRequest(ctx, http.MethodPost, body))
-		if err == nil {
-			err = resp.Body.Close()
-		}
-		if err != nil {
+		if err := c.postUnder(ctx, &exchange{}, body); err != nil {
 			c.noise.lostReplies.Add(1)
 		}
 	})

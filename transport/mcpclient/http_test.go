@@ -23,6 +23,12 @@ type upstream struct {
 	sse     bool         // the handshake's answers come as a stream
 	life    atomic.Value // string: what it calls this life of it in a header
 
+	initialize   func(params string) // sees those of initialize
+	introduction string
+	reply        func(m message) // sees our answers
+	// get serves the standalone stream; nil: there is none.
+	get func(w http.ResponseWriter, r *http.Request)
+
 	mu      sync.Mutex
 	script  func(w http.ResponseWriter, r *http.Request, m message)
 	deleted []string
@@ -31,7 +37,7 @@ type upstream struct {
 }
 
 func newUpstream(t *testing.T, session string, script func(w http.ResponseWriter, r *http.Request, m message)) *upstream {
-	u := &upstream{session: session, script: script, seen: make(chan message, 100)}
+	u := &upstream{session: session, script: script, seen: make(chan message, 100), introduction: plainIntroduction}
 	u.Server = httptest.NewUnstartedServer(u)
 	u.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
@@ -53,6 +59,14 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.mu.Unlock()
 		return
 	}
+	if r.Method == http.MethodGet && r.Header.Get("Last-Event-Id") == "" && u.get == nil {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	if r.Method == http.MethodGet && u.get != nil {
+		u.get(w, r)
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	m, err := decodeMessage(body)
 	if r.Method == http.MethodPost && err != nil {
@@ -64,7 +78,10 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if u.session != "" {
 			w.Header().Set("Mcp-Session-Id", u.session)
 		}
-		u.answer(w, m, plainIntroduction)
+		if u.initialize != nil {
+			u.initialize(string(m.params))
+		}
+		u.answer(w, m, u.introduction)
 	case "notifications/initialized":
 		w.WriteHeader(http.StatusAccepted)
 	case "tools/list":
@@ -73,6 +90,9 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		select {
 		case u.seen <- m:
 		default:
+		}
+		if m.method == "" && u.reply != nil {
+			u.reply(m)
 		}
 		if m.method == "" || m.method == "notifications/cancelled" {
 			w.WriteHeader(http.StatusAccepted)
@@ -224,7 +244,7 @@ func TestHTTPProgressAndNoiseOnTheStream(t *testing.T) {
 	}
 	<-u.seen // the call
 	reply := <-u.seen
-	if string(reply.id) != `"q"` || !strings.Contains(string(reply.err), "-32601") {
+	if string(reply.id) != `"q"` || !strings.Contains(string(reply.err), "cannot be asked for roots") {
 		t.Errorf("reply: %s %s", reply.id, reply.err)
 	}
 	want := Noise{Broken: 2, Unknown: 1, Notifications: 1, LateProgress: 1, Requests: 1}
@@ -447,7 +467,7 @@ func TestHTTPUserinfoBecomesBasicAuthenticationUnlessAHeaderIsConfigured(t *test
 
 func TestHTTPRequestWithoutBodySaysNothingOfContent(t *testing.T) {
 	h := NewHTTP(HTTPConfig{URL: "http://127.0.0.1:1/"}, Options{})
-	c, err := h.newConn()
+	c, err := h.newConn(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,6 +138,7 @@ type fake struct {
 	stderr string
 
 	introduction string
+	initialize   func(params string)        // sees those of initialize
 	pages        func(params string) string // result of tools/list
 	script       func(f *fake, m message)
 	deafAfter    int // lines after which stdin is not read any more
@@ -178,6 +179,9 @@ func (f *fake) serve() {
 		}
 		switch m.method {
 		case "initialize":
+			if f.initialize != nil {
+				f.initialize(string(m.params))
+			}
 			f.answer(m, f.introduction)
 		case "notifications/initialized":
 		case "tools/list":

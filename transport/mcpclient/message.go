@@ -10,8 +10,6 @@ import (
 
 	"berth/broker"
 	"berth/transport/jsonrpc"
-
-	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // message is one JSON-RPC message of a backend. The raw parts alias the bytes
@@ -123,14 +121,6 @@ func (m *message) progress() (token int64, p broker.Progress, ok bool) {
 	return token, broker.Progress{Params: params.Bytes()}, true
 }
 
-// reply answers a request of the backend: a ping, and nothing else.
-func (m *message) reply() (line []byte, refused bool) {
-	if m.method == string(mcp.MethodPing) {
-		return jsonrpc.OneLine(jsonrpc.AppendResult(nil, m.id, []byte(`{}`))), false
-	}
-	return jsonrpc.OneLine(jsonrpc.AppendError(nil, m.id, mcp.METHOD_NOT_FOUND, "This client declares no such capability.", nil)), true
-}
-
 // requestLine is a request, or with the id zero a notification, as one line
 // without its end.
 func requestLine(id int64, method string, params []byte) []byte {
@@ -164,13 +154,6 @@ func withProgressToken(params json.RawMessage, token []byte) (json.RawMessage, e
 	return o.Bytes(), nil
 }
 
-// cancelParams are the params of notifications/cancelled.
-func cancelParams(id int64, reason string) []byte {
-	b := append([]byte(`{"requestId":`), strconv.FormatInt(id, 10)...)
-	b = append(b, `,"reason":`...)
-	return append(jsonrpc.AppendQuote(b, reason), '}')
-}
-
 // validText replaces invalid UTF-8, which JSON cannot carry, and says whether
 // it had to.
 func validText(raw []byte) ([]byte, bool) {
@@ -179,5 +162,3 @@ func validText(raw []byte) ([]byte, bool) {
 	}
 	return bytes.ToValidUTF8(raw, []byte("\uFFFD")), true
 }
-
-const progressMethod = string(mcp.MethodNotificationProgress)

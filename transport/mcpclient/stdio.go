@@ -31,8 +31,7 @@ func (s *Stdio) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error)
 	if err != nil {
 		return nil, refuse(fmt.Errorf("the child could not be started: %w", err), "", s.opts)
 	}
-	c := newStdioConn(child, s.opts, &s.noise)
-	c.hear = hear
+	c := newStdioConn(child, s.opts, &s.noise, hear)
 	if err := c.open(ctx); err != nil {
 		open := refuse(err, child.Life.StderrTail(), s.opts)
 		closing, stop := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)

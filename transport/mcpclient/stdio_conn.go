@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"berth/broker"
-
-	"github.com/mark3labs/mcp-go/mcp"
 )
 
 const (
@@ -23,14 +21,14 @@ const (
 	// exitGrace is how long an exit is waited for after a pipe ended, so that
 	// its reason can be told.
 	exitGrace = 500 * time.Millisecond
-	// progressKept is how many notifications wait for a slow reader.
-	progressKept = 64
+	// notesKept is how many notifications wait for a slow reader.
+	notesKept = 64
 )
 
 // stdioConn is one life of a child.
 type stdioConn struct {
-	hear broker.Hear // nil: nobody listens
 	// Fixed at construction; incarnation once open has returned.
+	hear        broker.Hear // nil: nobody listens
 	child       Child
 	opts        Options
 	noise       *noise
@@ -39,6 +37,7 @@ type stdioConn struct {
 
 	// Shared and safe.
 	lastID   atomic.Int64
+	desk     *desk
 	calls    chan *outgoing  // to the writer
 	control  chan *outgoing  // to the writer, ahead of calls
 	broken   chan string     // a pipe ended, and which
@@ -55,9 +54,10 @@ type closeOrder struct{ ctx context.Context }
 
 // pending is a request that waits for its answer.
 type pending struct {
-	out      *outgoing
-	answer   chan verdict // capacity 1; the reader or the keeper sends once
-	progress chan broker.Progress
+	out    *outgoing
+	answer chan verdict // capacity 1; the reader or the keeper sends once
+	who    *caller      // nil for a request of our own
+	notes  notes
 }
 
 // verdict is how a request ended.
@@ -66,9 +66,10 @@ type verdict struct {
 	failure *broker.Failure
 }
 
-func newStdioConn(child Child, opts Options, n *noise) *stdioConn {
+func newStdioConn(child Child, opts Options, n *noise, hear broker.Hear) *stdioConn {
 	c := &stdioConn{
-		child: child, opts: opts, noise: n, life: newLife(),
+		child: child, opts: opts, noise: n, life: newLife(), hear: hear,
+		desk:     newDesk(n, opts.MaxInFlight),
 		calls:    make(chan *outgoing, 4*opts.MaxInFlight),
 		control:  make(chan *outgoing, 64+opts.MaxInFlight),
 		broken:   make(chan string, 2),
@@ -88,19 +89,18 @@ func (c *stdioConn) Incarnation() broker.Incarnation { return c.incarnation }
 
 // Call implements broker.Conn.
 func (c *stdioConn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {
-	progress := peer.Progress
+	who := newCaller(call, peer)
+	defer who.finish()
 	id := c.lastID.Add(1)
 	params := call.Params
-	if call.WantProgress && progress != nil {
+	if who.progress {
 		var err error
 		// The token is the id: both are ours and unique on this hop.
 		if params, err = withProgressToken(params, strconv.AppendInt(nil, id, 10)); err != nil {
 			return broker.Answer{}, badParams()
 		}
-	} else {
-		progress = nil
 	}
-	return c.exchange(ctx, id, call.Method, params, progress)
+	return c.exchange(ctx, id, call.Method, params, who)
 }
 
 func badParams() *broker.Failure {
@@ -111,16 +111,16 @@ func badParams() *broker.Failure {
 }
 
 // exchange sends one request and waits for its answer.
-func (c *stdioConn) exchange(ctx context.Context, id int64, method string, params json.RawMessage, progress func(broker.Progress)) (broker.Answer, error) {
+func (c *stdioConn) exchange(ctx context.Context, id int64, method string, params json.RawMessage, who *caller) (broker.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return broker.Answer{}, ended(ctx)
 	}
 	p := &pending{
 		out:    &outgoing{line: requestLine(id, method, params)},
-		answer: make(chan verdict, 1),
+		answer: make(chan verdict, 1), who: who,
 	}
-	if progress != nil {
-		p.progress = make(chan broker.Progress, progressKept)
+	if who.progress || who.peer.Notify != nil {
+		p.notes.wake = make(chan struct{}, 1)
 	}
 	if !c.register(id, p) {
 		return broker.Answer{}, c.gone(false)
@@ -136,50 +136,38 @@ func (c *stdioConn) exchange(ctx context.Context, id int64, method string, param
 	for {
 		select {
 		case v := <-p.answer:
-			p.drain(progress)
+			p.notes.hand(who) // what came before the answer
 			return c.conclude(v)
-		case pr := <-p.progress:
-			progress(pr)
+		case <-p.notes.wake:
+			p.notes.hand(who)
 		case <-ctx.Done():
 			if p.out.withdraw() {
 				return broker.Answer{}, ended(ctx)
 			}
-			return c.abandon(ctx, id, p, progress)
+			return c.abandon(ctx, id, p)
 		}
 	}
 }
 
 // abandon asks the backend to cancel and waits for the answer that may come
 // all the same.
-func (c *stdioConn) abandon(ctx context.Context, id int64, p *pending, progress func(broker.Progress)) (broker.Answer, error) {
-	line := requestLine(0, string(mcp.MethodNotificationCancelled), cancelParams(id, reason(ctx)))
+func (c *stdioConn) abandon(ctx context.Context, id int64, p *pending) (broker.Answer, error) {
+	line := requestLine(0, cancelledMethod, cancelParams(id, reason(ctx)))
 	c.sendControl(line)
 	grace := time.NewTimer(c.opts.CancelGrace)
 	defer grace.Stop()
 	for {
 		select {
 		case v := <-p.answer:
-			p.drain(progress)
+			p.notes.hand(p.who)
 			return c.conclude(v)
-		case pr := <-p.progress:
-			progress(pr)
+		case <-p.notes.wake:
+			p.notes.hand(p.who)
 		case <-grace.C:
 			return broker.Answer{}, &broker.Failure{
 				Dispatched: true, Abandoned: true,
 				Cause: "the call was cancelled and the backend gave no answer within the grace",
 			}
-		}
-	}
-}
-
-// drain hands on what came before the answer.
-func (p *pending) drain(progress func(broker.Progress)) {
-	for {
-		select {
-		case pr := <-p.progress:
-			progress(pr)
-		default:
-			return
 		}
 	}
 }
@@ -212,6 +200,20 @@ func (c *stdioConn) forget(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.pending, id)
+}
+
+// sole finds the caller of a request of the backend: over one pair of pipes it
+// names no call. A call that is not written yet cannot have caused it.
+func (c *stdioConn) sole(method string) (*caller, *broker.RPCError) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var s sole
+	for id, p := range c.pending {
+		if p.who != nil && p.out.state.Load() == lineWriting {
+			s.see(id, p.who)
+		}
+	}
+	return s.found(method)
 }
 
 // take gives the request that waits for id, once.

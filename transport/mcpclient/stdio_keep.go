@@ -28,6 +28,7 @@ func (c *stdioConn) keep(pipes *sync.WaitGroup) {
 	}
 	c.life.end(c.opts.Redact(cause))
 	c.failPending()
+	c.desk.stop() // nobody can be answered any more
 
 	stopping, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()
@@ -38,6 +39,7 @@ func (c *stdioConn) keep(pipes *sync.WaitGroup) {
 	_ = c.child.Stdin.Close()
 	_ = c.child.Stdout.Close()
 	pipes.Wait()
+	c.desk.close()
 }
 
 // exitCause tells why the child ended, or else what was seen of it.

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"io"
 	"sync/atomic"
+
+	"berth/broker"
+	"berth/transport/jsonrpc"
 )
 
 // batchBytes is how much the writer gathers into one write.
@@ -171,11 +174,9 @@ func (c *stdioConn) receive(text []byte) {
 	}
 	switch {
 	case m.isRequest():
-		line, refused := m.reply()
-		if refused {
-			c.noise.requests.Add(1)
-		}
-		c.sendControl(line)
+		c.desk.take(nil, &m, func() (*caller, *broker.RPCError) { return c.sole(m.method) }, func(line []byte) {
+			c.sendControl(jsonrpc.OneLine(line))
+		})
 	case m.isNotification():
 		c.notification(&m)
 	default:
@@ -207,10 +208,18 @@ func (c *stdioConn) notResponse(m *message) {
 }
 
 func (c *stdioConn) notification(m *message) {
-	if m.method != progressMethod {
-		c.noise.notifications.Add(1)
-		return
+	switch {
+	case m.method == progressMethod:
+		c.progress(m)
+	case m.method == cancelledMethod:
+		c.desk.withdraw(nil, m.params)
+	case attributable(m.method) && c.noted(m):
+	default:
+		tell(c.hear, c.noise, m)
 	}
+}
+
+func (c *stdioConn) progress(m *message) {
 	token, progress, ok := m.progress()
 	if !ok {
 		c.noise.broken.Add(1)
@@ -219,23 +228,40 @@ func (c *stdioConn) notification(m *message) {
 	c.mu.Lock()
 	p := c.pending[token]
 	c.mu.Unlock()
-	if p == nil || p.progress == nil {
+	if p == nil || p.who == nil || !p.who.progress {
 		c.noise.lateProgress.Add(1)
 		return
 	}
-	for {
-		select {
-		case p.progress <- progress:
-			return
-		default:
+	if p.notes.put(note{params: progress.Params}) {
+		c.noise.lostProgress.Add(1)
+	}
+}
+
+// noted gives a notification to the latest call of the only session that has
+// any in flight.
+func (c *stdioConn) noted(m *message) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var latest *pending
+	var latestID int64
+	for id, p := range c.pending {
+		if p.who == nil || p.out.state.Load() != lineWriting {
+			continue
 		}
-		// The reader is slow: the oldest goes, so that the latest is kept.
-		select {
-		case <-p.progress:
-			c.noise.lostProgress.Add(1)
-		default:
+		if latest != nil && latest.who.session != p.who.session {
+			return false
+		}
+		if latest == nil || id > latestID {
+			latest, latestID = p, id
 		}
 	}
+	if latest == nil || latest.who.peer.Notify == nil {
+		return false
+	}
+	if latest.notes.put(note{method: m.method, params: m.params}) {
+		c.noise.lostProgress.Add(1)
+	}
+	return true
 }
 
 func blank(b []byte) bool {

@@ -244,7 +244,7 @@ func TestBackendRequestsAreAnsweredAtOnce(t *testing.T) {
 	if string(ping.id) != `"p1"` || string(ping.result) != `{}` {
 		t.Errorf("ping: %s %s", ping.id, ping.result)
 	}
-	if string(sampling.id) != `2` || !strings.Contains(string(sampling.err), "-32601") {
+	if string(sampling.id) != `2` || !strings.Contains(string(sampling.err), "cannot be asked for sampling") {
 		t.Errorf("sampling: %s %s", sampling.id, sampling.err)
 	}
 	if s.Noise().Requests != 1 {
@@ -306,7 +306,7 @@ func TestProgressOfASlowReaderKeepsTheLatest(t *testing.T) {
 		}
 		one(0)
 		<-entered
-		for i := 1; i <= 3*progressKept; i++ {
+		for i := 1; i <= 3*notesKept; i++ {
 			one(i)
 		}
 		f.answer(m, `{}`)
@@ -324,10 +324,10 @@ func TestProgressOfASlowReaderKeepsTheLatest(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf(`{"progress":%d}`, 3*progressKept); last != want {
+	if want := fmt.Sprintf(`{"progress":%d}`, 3*notesKept); last != want {
 		t.Errorf("the last is %s, want %s", last, want)
 	}
-	if s.Noise().LostProgress != 2*progressKept {
+	if s.Noise().LostProgress != 2*notesKept {
 		t.Errorf("noise: %+v", s.Noise())
 	}
 }

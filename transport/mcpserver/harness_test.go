@@ -72,7 +72,11 @@ type fakeBroker struct {
 	cancels  []string
 	requests []actors.Request
 	refuse   *broker.Refusal // every Attach is answered with it
-	dropped  chan string     // verbs whose ctx ended; capacity 16
+	tasks    fakeTasks
+	standing
+	subscribed map[string]bool   // by holder and URI
+	levels     map[string]string // by holder
+	dropped    chan string       // verbs whose ctx ended; capacity 16
 }
 
 func tool(name, rest string) broker.Tool {
@@ -102,7 +106,7 @@ func nativeSource() catalog.Source {
 }
 
 func newFakeBroker(t testing.TB, more ...catalog.Source) *fakeBroker {
-	b := &fakeBroker{inFlight: map[string]chan string{}, dropped: make(chan string, 16)}
+	b := &fakeBroker{inFlight: map[string]chan string{}, dropped: make(chan string, 16), subscribed: map[string]bool{}, levels: map[string]string{}}
 	b.set(t, append([]catalog.Source{nativeSource(), fsSource()}, more...)...)
 	return b
 }
@@ -176,6 +180,10 @@ func (b *fakeBroker) Do(ctx context.Context, req actors.Request) actors.Reply {
 	key := req.Call.Session + " " + req.RequestID
 	b.mu.Lock()
 	b.requests = append(b.requests, req)
+	if reply, is := b.tasks.do(req); is {
+		b.mu.Unlock()
+		return reply
+	}
 	if req.RequestID != "" {
 		if b.inFlight[key] != nil {
 			b.mu.Unlock()
