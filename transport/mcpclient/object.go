@@ -66,9 +66,9 @@ func eachMember(raw []byte, visit func(name []byte, m member) error) error {
 		m := member{nameStart: nameEnd - len(name)}
 		plain := raw[m.nameStart+1 : nameEnd-1]
 		if bytes.IndexByte(plain, '\\') >= 0 {
-			if plain, err = jsontext.AppendUnquote(nil, raw[m.nameStart:nameEnd]); err != nil {
-				return err
-			}
+			// The name was scanned already: only a lone surrogate can be reported,
+			// which JSON allows, and the text is then right but for that one.
+			plain, _ = jsontext.AppendUnquote(nil, raw[m.nameStart:nameEnd])
 		}
 		value, err := r.dec.ReadValue()
 		if err != nil {
