@@ -79,6 +79,8 @@ type rig struct {
 	pipes   *pipes
 	client  *http.Client
 	close   func()
+	// patience is how long a request of the client may take.
+	patience time.Duration
 }
 
 // kind is how the backend is reached.
@@ -118,13 +120,13 @@ func newRig(t testing.TB, k kind, b *backend) *rig {
 	must(t, err)
 	front, err := mcpserver.New(mcpserver.Options{
 		Broker: system, SessionKey: []byte("0123456789abcdef0123"), RuntimeID: "rt", Version: "1", Logger: log,
-		PromoteAfter: []mcpserver.ClientPatience{},
+		PromoteAfter: []mcpserver.ClientPatience{{Client: "t", After: 24 * time.Hour}},
 		Guard: httpguard.New(httpguard.Options{MaxBody: maxBody, Authenticate: func(got string) (broker.Principal, bool) {
 			return broker.LocalOperator, got == token
 		}}),
 	})
 	must(t, err)
-	r := &rig{t: t, backend: b, pipes: newPipes()}
+	r := &rig{t: t, backend: b, pipes: newPipes(), patience: patience}
 	server := &http.Server{Handler: front, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	served := make(chan struct{})
@@ -193,7 +195,7 @@ func (s *session) request(ctx context.Context, body io.Reader) *http.Request {
 // post sends bytes as they are.
 func (s *session) post(body []byte) answer {
 	s.rig.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.rig.patience)
 	defer cancel()
 	a, err := s.do(s.request(ctx, bytes.NewReader(body)))
 	must(s.rig.t, err)
@@ -253,7 +255,7 @@ func (s *session) roundTrip(method string, params []byte) (response message, bef
 	id := s.lastID
 	s.mu.Unlock()
 	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.rig.patience)
 	defer cancel()
 	a, err := s.do(s.request(ctx, bytes.NewReader(body)))
 	if err != nil {
