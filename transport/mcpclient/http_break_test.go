@@ -197,7 +197,7 @@ func TestHTTPCancelIsSentAndTheGraceKept(t *testing.T) {
 			called := <-u.seen
 			cancel()
 			note := <-u.seen
-			id, _, _, _ := get(note.params, "requestId")
+			id := member(note.params, "requestId")
 			if note.method != "notifications/cancelled" || string(id) != string(called.id) {
 				t.Errorf("note: %s %s", note.method, note.params)
 			}

@@ -123,7 +123,7 @@ func (c *stdioConn) read() {
 			}
 			return
 		}
-		if l.oversized {
+		if l.skimmed != nil {
 			c.oversized(l)
 			continue
 		}
@@ -141,7 +141,7 @@ func (c *stdioConn) report(what string) {
 
 func (c *stdioConn) oversized(l line) {
 	c.noise.oversized.Add(1)
-	id, ok := oversizedID(l.head, l.tail)
+	id, ok := l.answers()
 	if !ok {
 		return
 	}
@@ -175,7 +175,6 @@ func (c *stdioConn) receive(text []byte) {
 		if refused {
 			c.noise.requests.Add(1)
 		}
-		flatten(line)
 		c.sendControl(line)
 	case m.isNotification():
 		c.notification(&m)

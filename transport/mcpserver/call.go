@@ -200,8 +200,11 @@ type callFacts struct {
 	RunMS     *int64  `json:"run_ms"`
 }
 
-// jobHint stands beside a job's record for a model that reads text.
-const jobHint = "The call goes on as a job. Follow it with job_status and this JobId; do not repeat the call."
+// The hints in a job's record, for the model that reads it.
+const (
+	hintFollow = "The call goes on as a job. Follow it with job_status and this JobId; do not repeat the call."
+	hintEnded  = "An earlier call with this idempotency key made this job, and it has ended. job_status with this JobId gives its result."
+)
 
 // render turns the broker's reply into a response, or nil when nothing is to
 // be said.
@@ -215,7 +218,11 @@ func (s *Server) render(rq *request, profile *catalog.Profile, call *broker.Call
 	case reply.Job != nil:
 		// Only an exact profile shows the backend's outputSchema.
 		schemaShown := profile.Exact() && verb.HasOutputSchema
-		return jsonrpc.AppendResult(nil, id, shape.Handle(*reply.Job, reply.Replayed, schemaShown, jobHint))
+		hint := hintFollow
+		if reply.Job.Status.Final() {
+			hint = hintEnded
+		}
+		return jsonrpc.AppendResult(nil, id, shape.Handle(*reply.Job, reply.Replayed, schemaShown, hint))
 	case reply.Answer != nil && reply.Answer.Error != nil:
 		return jsonrpc.AppendErrorObject(nil, id, reply.Answer.Error.Object())
 	case reply.Answer != nil && len(reply.Answer.Result) > 0:

@@ -77,6 +77,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	if s.opts.RuntimeID != "" { // sessions outlive this life, so each answer names it
+		w.Header().Set("Berth-Runtime-Id", s.opts.RuntimeID)
+	}
 	profile, ok := route(r.URL.Path)
 	if !ok {
 		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "Nothing is served at this path; MCP is at /mcp and /mcp/{profile}.")
