@@ -65,10 +65,10 @@ func (b *backend) introduce(out *reply, m message) bool {
 		out.result(`{"tools":` + tools + `}`)
 	case "ping":
 		out.result(`{}`)
-	case "server/discover":
-		out.fail(`{"code":-32601,"message":"Method not found"}`)
-	default:
+	case "tools/call", "resources/list", "resources/templates/list", "resources/read", "prompts/list", "prompts/get", "completion/complete":
 		return false
+	default:
+		out.fail(`{"code":-32601,"message":"Method not found"}`)
 	}
 	return true
 }

@@ -161,7 +161,8 @@ type session struct {
 // handshake opens a session of 2025-11-25 on the backend's own endpoint.
 func (r *rig) handshake() *session {
 	r.t.Helper()
-	s := &session{rig: r, path: "/mcp/b", version: "2025-11-25"}
+	// Ids of our own begin where those in the tests' texts do not go.
+	s := &session{rig: r, path: "/mcp/b", version: "2025-11-25", lastID: 1000}
 	resp := s.post([]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
 	if s.id = resp.header.Get("Mcp-Session-Id"); s.id == "" {
 		r.t.Fatalf("no session: %d %s", resp.status, resp.body)
