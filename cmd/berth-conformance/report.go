@@ -149,9 +149,9 @@ func (t *tally) faults() []string {
 		switch {
 		case excused && passes:
 			faults = append(faults, fmt.Sprintf("%s/%s passes and is excused: take the excuse out", t.leg.name(), name))
-		case excused:
 		case t.lost(name):
 			faults = append(faults, fmt.Sprintf("%s/%s is lost: %s directly, %s through Berth", t.leg.name(), name, t.direct.word(name), t.through.word(name)))
+		case excused:
 		case t.leg.whole && t.required[name] && !passes:
 			faults = append(faults, fmt.Sprintf("%s/%s does not pass: %s through Berth", t.leg.name(), name, t.through.word(name)))
 		}
