@@ -70,8 +70,11 @@ func (c *httpConn) follow(ctx context.Context, x *exchange, resp *http.Response)
 func (s *stream) read(body io.Reader) error {
 	lines := newLineReader(body, s.c.opts.MaxAnswer)
 	defer lines.release()
-	for {
+	for first := true; ; first = false {
 		l, err := lines.next()
+		if first { // a stream may begin with one, as the HTML standard has it
+			l.text = bytes.TrimPrefix(l.text, []byte("\ufeff"))
+		}
 		if errors.Is(err, io.EOF) {
 			s.dispatch() // servers exist that leave out the last empty line
 			return nil
