@@ -52,23 +52,22 @@ func (s *Server) listTools(rq *request) {
 
 // page gives one page; what is pending is named in it.
 func (s *Server) page(rq *request, profile *catalog.Profile, cursor string) []byte {
-	id := rq.msg.ID
 	if rq.session != nil && cursor == "" {
 		s.listeners.served(rq.session.key, profile.Digest())
 	}
-	page, refusal := profile.Page(cursor)
+	page, refusal := rq.listPage(profile, cursor)
 	if refusal != nil {
-		return refusalError(id, refusal)
+		return refusalError(rq.msg.ID, refusal)
 	}
 	if pending := profile.Pending(); len(pending) > 0 {
 		marked, err := markPending(page, pending)
 		if err != nil {
 			s.opts.Logger.Error("a page of the list could not be marked", slog.Any("error", err))
-			return refusalError(id, broker.AsRefusal(err))
+			return refusalError(rq.msg.ID, broker.AsRefusal(err))
 		}
 		page = marked
 	}
-	return jsonrpc.AppendResult(nil, id, rq.shaped(page))
+	return jsonrpc.AppendResult(nil, rq.msg.ID, rq.shaped(page))
 }
 
 func markPending(page json.RawMessage, pending []string) (json.RawMessage, error) {

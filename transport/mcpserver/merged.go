@@ -151,7 +151,7 @@ func (s *Server) reach(rq *request, find func(context.Context, *exchange) (relay
 		}
 		params, _ := readRelayed(to.params) // it was read
 		to.method, to.id = rq.msg.Method, string(rq.msg.ID)
-		return s.told(rq, to, s.ask(ctx, x, to, params))
+		return s.perform(ctx, x, s.asked(x, to, params), func(rq *request, reply actors.Reply) []byte { return s.told(rq, to, reply) })
 	})
 }
 

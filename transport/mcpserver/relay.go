@@ -57,7 +57,9 @@ func (s *Server) relay(rq *request, to relayed) {
 		return
 	}
 	x := &exchange{rq: rq, progress: newProgress(params.token, s.opts.Now)}
-	s.run(x, func(ctx context.Context) []byte { return s.told(rq, to, s.ask(ctx, x, to, params)) })
+	s.run(x, func(ctx context.Context) []byte {
+		return s.perform(ctx, x, s.asked(x, to, params), func(rq *request, reply actors.Reply) []byte { return s.told(rq, to, reply) })
+	})
 }
 
 // hopped is the params of a request without what is addressed to this hop.
@@ -97,9 +99,16 @@ func readRelayed(raw json.RawMessage) (h hopped, problem string) {
 	return h, ""
 }
 
-// ask makes a call of a request and has the broker run it, with x as the
-// caller's side. It can be asked several times for one exchange.
+// ask has the broker run a request, with x as the caller's side. It can be
+// asked several times for one exchange.
 func (s *Server) ask(ctx context.Context, x *exchange, to relayed, params hopped) actors.Reply {
+	req := s.asked(x, to, params)
+	req.DropCancels = x.rq.asker != nil
+	return s.carry(ctx, x.rq, req)
+}
+
+// asked makes a call of a request.
+func (s *Server) asked(x *exchange, to relayed, params hopped) actors.Request {
 	rq := x.rq
 	call := &broker.Call{
 		ID: s.callID(), Principal: rq.principal, Backend: to.backend, Verb: to.backend + " " + clip(to.method), Seats: 1,
@@ -117,7 +126,7 @@ func (s *Server) ask(ctx context.Context, x *exchange, to relayed, params hopped
 	if rq.session != nil {
 		call.Session, req.RequestID = rq.session.key, to.id
 	}
-	return s.carry(ctx, rq, req)
+	return req
 }
 
 // carry runs a request, and has the broker keep what a session asks for that

@@ -32,7 +32,10 @@ type Server struct {
 	calls      atomic.Uint64
 
 	streams   streams
+	sessions  opened
 	questions questions
+	waits     waits
+	talks     talks
 	listeners listeners
 	directory directory
 	gathering sync.Map // session and raw id -> context.CancelFunc, of lists that are being put together
@@ -50,7 +53,9 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{opts: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
 	s.questions.prefix = "berth-" + hex.EncodeToString(prefix) + "-"
+	s.waits.over = make(chan struct{})
 	s.streams.init(opts.Limits.MaxStreams)
+	s.sessions.init()
 	s.listeners.init(opts.Limits.MaxStreams)
 	s.handler = httpguard.Recover(opts.Logger, http.HandlerFunc(s.serve))
 	return s, nil
@@ -60,9 +65,12 @@ func New(opts Options) (*Server, error) {
 // request was answered or ctx ends; the rest is then up to what Broker.Do
 // answers. It gives the number of requests that were still open.
 //
-// Streams of notifications end at once: nothing is owed on them.
+// Streams of notifications end at once: nothing is owed on them. So do calls
+// whose harness is away, and waits for tasks, which go on.
 func (s *Server) Drain(ctx context.Context) int {
 	s.listeners.endAll()
+	s.talks.end()
+	s.waits.stop()
 	return s.streams.drain(ctx)
 }
 
@@ -80,6 +88,7 @@ type request struct {
 	msg        jsonrpc.Message
 	era        *era
 	client     broker.Client // what it said of itself
+	asker      *asker        // in the stateless era
 }
 
 // ServeHTTP answers one request. Nothing of it is looked at before the guard
@@ -90,6 +99,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	principal, ok := s.opts.Guard.Admit(w, r)
 	if !ok {
 		return
+	}
+	if s.opts.RuntimeID != "" { // sessions outlive this life, so each answer names it
+		w.Header().Set("Berth-Runtime-Id", s.opts.RuntimeID)
 	}
 	profile, ok := route(r.URL.Path)
 	if !ok {
@@ -145,8 +157,8 @@ func (s *Server) findSession(rq *request) {
 	if token == "" {
 		return
 	}
-	ses, ok := openSession(token, s.opts.SessionKey)
-	if !ok || ses.principal != rq.principal.Digest() || ses.profile != rq.profile {
+	ses, ok := s.sessions.open(token, s.opts.SessionKey, rq.principal)
+	if !ok || ses.profile != rq.profile {
 		s.opts.Logger.Debug("a session id that is not ours to honour was passed over", slog.String("principal", rq.principal.Key()))
 		return
 	}
@@ -166,11 +178,6 @@ func (s *Server) post(rq *request) {
 		deny(rq.w, rq.r, http.StatusUnsupportedMediaType, broker.CodeInvalidArguments, "Send one JSON-RPC message as application/json.")
 		return
 	}
-	era, ok := eraOf(rq.r)
-	if !ok {
-		s.refuseVersion(rq)
-		return
-	}
 	body, status, refusal := httpguard.ReadBody(rq.w, rq.r, 0)
 	if refusal != nil {
 		httpguard.WriteError(rq.w, status, "", refusal)
@@ -183,7 +190,15 @@ func (s *Server) post(rq *request) {
 		rq.send(http.StatusBadRequest, jsonrpc.AppendError(nil, e.ID, e.Code, e.Message, nil))
 		return
 	}
-	rq.msg, rq.era = msg, era
+	rq.msg = msg
+	era, ok := eraOf(rq.r)
+	if !ok {
+		s.refuseVersion(rq)
+		return
+	}
+	if rq.era = era; era.sessionless {
+		rq.session = nil // an id that it brings all the same means nothing
+	}
 	if rq.session != nil {
 		rq.attach = s.opts.Broker.Attach(rq.session.info(rq.principal))
 		rq.client = rq.session.asClient()
@@ -205,18 +220,33 @@ func (s *Server) post(rq *request) {
 }
 
 func (s *Server) request(era *era, rq *request) {
-	handle := era.requests[rq.msg.Method]
-	if handle == nil && rq.profile == "" {
-		handle = mergedMethods[rq.msg.Method]
+	if era.admit != nil && !era.admit(s, rq) {
+		return
 	}
-	if handle == nil && era.other != nil && s.relays(rq) {
-		handle = era.other
+	if state, ok := rq.resumed(); ok {
+		s.resume(rq, state)
+		return
 	}
+	handle := s.answerer(era, rq)
 	if handle == nil {
 		rq.fail(jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)
 		return
 	}
 	handle(s, rq)
+}
+
+// answerer gives what answers a request in its era and profile, or nil.
+func (s *Server) answerer(era *era, rq *request) func(*Server, *request) {
+	if handle := era.requests[rq.msg.Method]; handle != nil {
+		return handle
+	}
+	if rq.profile == "" {
+		return mergedMethods[rq.msg.Method]
+	}
+	if era.other != nil && s.relays(rq) {
+		return era.other
+	}
+	return nil
 }
 
 // callID names a call in this process.
