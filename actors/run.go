@@ -37,6 +37,9 @@ func execute(r *run, conn broker.Conn, runtimeID string, begin func(context.Cont
 	}
 	done.started = now()
 	answer, err := conn.Call(r.ctx, r.offer.call, peer)
+	if r.offer.isJob.Load() {
+		answer, err = withInput(r.ctx, conn, r.offer.call, peer, answer, err)
+	}
 	done.ended = now()
 	if err != nil {
 		done.failure = asFailure(err)

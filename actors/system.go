@@ -23,6 +23,8 @@ import (
 type Options struct {
 	Journal  Journal
 	Backends []BackendConfig
+	// Disabled are backends that are shown and nothing else.
+	Disabled []BackendView
 	// Sources is what the catalog starts with, one for each backend: its rules,
 	// and its stored catalog if there is one.
 	Sources []catalog.Source
@@ -73,6 +75,7 @@ type System struct {
 	sessions     sync.Map // key -> *sessionRef
 	sessionCount atomic.Int64
 	jobs         sync.Map // job id -> *actor.PID
+	asked        asked
 	delayed      sync.Map // job id -> true: an outcome is known but not durable
 	inflight     atomic.Int64
 	working      atomic.Int64 // job actors whose work is not tracked elsewhere
@@ -188,7 +191,7 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 	if backend == nil {
 		return Reply{Refusal: broker.Refuse(broker.CodeBackendUnavailable, "No backend of this name is configured.", map[string]any{"backend": req.Call.Backend})}
 	}
-	gate := newGate(req.Peer)
+	gate := newGate(&req)
 	req.Peer, req.asking = gate.peer(), gate.asking
 	defer gate.close()
 
@@ -200,6 +203,9 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 	case <-ctx.Done():
 		s.send(ref.pid, &dropCall{callID: req.Call.ID, cancels: req.DropCancels})
 		reply = <-replies
+	}
+	if req.Tasks != nil && reply.Job != nil && !reply.Replayed {
+		gate.follow(s.asker(reply.Job.ID, req.Tasks))
 	}
 	if s.opts.Observe != nil {
 		s.opts.Observe(&req, &reply)

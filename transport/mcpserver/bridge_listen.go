@@ -15,33 +15,49 @@ const (
 	listenMost  = 30 * time.Second
 )
 
+// bridgeEar is one session's listening.
+type bridgeEar struct {
+	stop context.CancelFunc
+	over chan struct{}
+}
+
 // listen follows the broker's notifications of the present session until the
 // run ends, the session is another one, or the broker has none to give. It takes
 // the place of one that follows an earlier session.
 func (r *bridge) listen() {
 	ctx, stop := context.WithCancel(r.run)
+	e := &bridgeEar{stop: stop, over: make(chan struct{})}
 	r.mu.Lock()
-	before := r.deafen
-	r.deafen = stop
-	r.mu.Unlock()
-	if before != nil {
-		before()
+	before := r.ear
+	if r.deafened {
+		r.mu.Unlock()
+		stop()
+		return
 	}
-	r.ears.Go(func() {
+	r.ear = e
+	r.mu.Unlock()
+	go func() {
+		defer close(e.over)
 		defer stop()
+		if before != nil {
+			before.stop()
+			<-before.over
+		}
 		r.follow(ctx)
-	})
+	}()
 }
 
-// deaf ends listening.
+// deaf ends listening. One that waits for the output to take its line is left
+// behind, as the run's other work is.
 func (r *bridge) deaf() {
 	r.mu.Lock()
-	stop := r.deafen
+	r.deafened = true
+	e := r.ear
 	r.mu.Unlock()
-	if stop != nil {
-		stop()
+	if e != nil {
+		e.stop()
+		within(e.over, tellWait)
 	}
-	r.ears.Wait()
 }
 
 // follow opens stream after stream. A broker that is away is asked for again,

@@ -132,6 +132,10 @@ func (s *Server) awaitOwners(ctx context.Context, name string, owners []string) 
 // do hands the call to the broker and turns the reply into the response.
 func (s *Server) do(ctx context.Context, x *exchange, profile *catalog.Profile, tc toolCall, plan policy.Plan) []byte {
 	rq, verb := x.rq, plan.Verb
+	task, problem := rq.asTask(tc, &plan)
+	if problem != nil {
+		return problem.response(rq.msg.ID)
+	}
 	call := &broker.Call{
 		ID: s.callID(), Principal: rq.principal, Backend: verb.Backend, Verb: verb.Name, Effects: plan.Effects,
 		Lane: plan.Lane, Seats: max(1, verb.Seats),
@@ -148,7 +152,13 @@ func (s *Server) do(ctx context.Context, x *exchange, profile *catalog.Profile, 
 		// there is none that another request could cancel or collide with.
 		call.Session, req.RequestID = rq.session.key, string(rq.msg.ID)
 	}
+	if task {
+		req.Tasks = rq.judge()
+	}
 	return s.perform(ctx, x, req, func(rq *request, reply actors.Reply) []byte {
+		if reply.Job != nil && (task && rq.taskForm() == legacyTasks || rq.taskForm() == extensionTasks) {
+			return s.taskCreated(rq, *reply.Job)
+		}
 		return s.render(rq, profile, call, verb, reply)
 	})
 }
@@ -313,6 +323,7 @@ func (s *Server) cancelled(rq *request) {
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "")
 	}
+	s.waits.cancel(rq.session.key, string(id))
 	s.opts.Broker.Cancel(rq.session.key, string(id), reason)
 	if end, ok := s.gathering.Load(rq.session.key + " " + string(id)); ok {
 		end.(context.CancelFunc)()

@@ -51,6 +51,11 @@ var handshake = era{
 		"ping":       (*Server).ping,
 		"tools/list": (*Server).listTools,
 		"tools/call": (*Server).callTool,
+
+		"tasks/get":    ofLegacyTasks((*Server).legacyGetTask),
+		"tasks/result": ofLegacyTasks((*Server).legacyTaskResult),
+		"tasks/list":   ofLegacyTasks((*Server).legacyListTasks),
+		"tasks/cancel": ofLegacyTasks((*Server).legacyCancelTask),
 	},
 	notifications: map[string]func(*Server, *request){
 		"notifications/cancelled": (*Server).cancelled,

@@ -72,6 +72,7 @@ type fakeBroker struct {
 	cancels  []string
 	requests []actors.Request
 	refuse   *broker.Refusal // every Attach is answered with it
+	tasks    fakeTasks
 	standing
 	subscribed map[string]bool   // by holder and URI
 	levels     map[string]string // by holder
@@ -179,6 +180,10 @@ func (b *fakeBroker) Do(ctx context.Context, req actors.Request) actors.Reply {
 	key := req.Call.Session + " " + req.RequestID
 	b.mu.Lock()
 	b.requests = append(b.requests, req)
+	if reply, is := b.tasks.do(req); is {
+		b.mu.Unlock()
+		return reply
+	}
 	if req.RequestID != "" {
 		if b.inFlight[key] != nil {
 			b.mu.Unlock()

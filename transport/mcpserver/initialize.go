@@ -96,6 +96,7 @@ func (s *Server) welcome(id []byte, p broker.Principal, ses *session, result ini
 	if refusal := s.opts.Broker.Attach(ses.info(p)); refusal != nil {
 		return refusalError(id, refusal)
 	}
+	result.Capabilities = s.sessionTasks(ses, result.Capabilities)
 	raw, err := json.Marshal(result)
 	if err != nil { // only a backend's own serverInfo can be at fault
 		s.opts.Logger.Error("the answer to initialize could not be encoded", slog.String("profile", ses.profile), slog.Any("error", err))

@@ -55,7 +55,7 @@ func (s *Server) page(rq *request, profile *catalog.Profile, cursor string) []by
 	if rq.session != nil && cursor == "" {
 		s.listeners.served(rq.session.key, profile.Digest())
 	}
-	page, refusal := profile.Page(cursor)
+	page, refusal := rq.listPage(profile, cursor)
 	if refusal != nil {
 		return refusalError(rq.msg.ID, refusal)
 	}

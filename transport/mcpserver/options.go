@@ -66,6 +66,8 @@ type Broker interface {
 	Calls
 	Sessions
 	Catalogs
+	Jobs
+	Questions
 	Standing
 }
 

@@ -32,7 +32,9 @@ type Server struct {
 	calls      atomic.Uint64
 
 	streams   streams
+	sessions  opened
 	questions questions
+	waits     waits
 	talks     talks
 	listeners listeners
 	directory directory
@@ -51,7 +53,9 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{opts: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
 	s.questions.prefix = "berth-" + hex.EncodeToString(prefix) + "-"
+	s.waits.over = make(chan struct{})
 	s.streams.init(opts.Limits.MaxStreams)
+	s.sessions.init()
 	s.listeners.init(opts.Limits.MaxStreams)
 	s.handler = httpguard.Recover(opts.Logger, http.HandlerFunc(s.serve))
 	return s, nil
@@ -62,10 +66,11 @@ func New(opts Options) (*Server, error) {
 // answers. It gives the number of requests that were still open.
 //
 // Streams of notifications end at once: nothing is owed on them. So do calls
-// whose harness is away.
+// whose harness is away, and waits for tasks, which go on.
 func (s *Server) Drain(ctx context.Context) int {
 	s.listeners.endAll()
 	s.talks.end()
+	s.waits.stop()
 	return s.streams.drain(ctx)
 }
 
@@ -94,6 +99,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	principal, ok := s.opts.Guard.Admit(w, r)
 	if !ok {
 		return
+	}
+	if s.opts.RuntimeID != "" { // sessions outlive this life, so each answer names it
+		w.Header().Set("Berth-Runtime-Id", s.opts.RuntimeID)
 	}
 	profile, ok := route(r.URL.Path)
 	if !ok {
@@ -157,8 +165,8 @@ func (s *Server) findSession(rq *request) {
 	if token == "" {
 		return
 	}
-	ses, ok := openSession(token, s.opts.SessionKey)
-	if !ok || ses.principal != rq.principal.Digest() || ses.profile != rq.profile {
+	ses, ok := s.sessions.open(token, s.opts.SessionKey, rq.principal)
+	if !ok || ses.profile != rq.profile {
 		s.opts.Logger.Debug("a session id that is not ours to honour was passed over", slog.String("principal", rq.principal.Key()))
 		return
 	}
@@ -225,7 +233,7 @@ func (s *Server) request(era *era, rq *request) {
 		s.resume(rq, state)
 		return
 	}
-	handle := s.method(rq)
+	handle := s.answerer(era, rq)
 	if handle == nil {
 		rq.fail(jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)
 		return
@@ -233,16 +241,16 @@ func (s *Server) request(era *era, rq *request) {
 	handle(s, rq)
 }
 
-// method finds what answers a request; nil: nothing does.
-func (s *Server) method(rq *request) func(*Server, *request) {
-	if handle := rq.era.requests[rq.msg.Method]; handle != nil {
+// answerer gives what answers a request in its era and profile, or nil.
+func (s *Server) answerer(era *era, rq *request) func(*Server, *request) {
+	if handle := era.requests[rq.msg.Method]; handle != nil {
 		return handle
 	}
-	if handle := mergedMethods[rq.msg.Method]; handle != nil && rq.profile == "" {
-		return handle
+	if rq.profile == "" {
+		return mergedMethods[rq.msg.Method]
 	}
-	if rq.era.other != nil && s.relays(rq) {
-		return rq.era.other
+	if era.other != nil && s.relays(rq) {
+		return era.other
 	}
 	return nil
 }

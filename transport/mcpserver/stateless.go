@@ -49,6 +49,10 @@ var stateless = era{
 		"tools/list":           (*Server).listTools,
 		"tools/call":           (*Server).callTool,
 		"subscriptions/listen": (*Server).subscribe,
+
+		"tasks/get":    ofTasksExtension((*Server).getTask),
+		"tasks/update": ofTasksExtension((*Server).updateTask),
+		"tasks/cancel": ofTasksExtension((*Server).cancelTaskExtension),
 	},
 	other:       (*Server).relayExact,
 	admit:       (*Server).admitStateless,
@@ -73,7 +77,7 @@ type asker struct {
 // order: known method, who asks, version, headers. It has answered when it
 // gives false.
 func (s *Server) admitStateless(rq *request) bool {
-	if gone[rq.msg.Method] || s.method(rq) == nil {
+	if gone[rq.msg.Method] || s.answerer(rq.era, rq) == nil {
 		rq.failWith(http.StatusNotFound, jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)
 		return false
 	}

@@ -43,6 +43,7 @@ func (s *Server) discover(rq *request) {
 }
 
 func (s *Server) discovered(id []byte, server initializeResult) []byte {
+	server.Capabilities = withTaskCapability(server.Capabilities, extensionTasks, nil)
 	meta := map[string]any{metaServerInfo: server.ServerInfo}
 	for name, value := range server.Meta {
 		meta[name] = value
