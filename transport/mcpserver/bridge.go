@@ -42,6 +42,7 @@ type Bridge struct {
 type bridge struct {
 	Bridge
 	client *http.Client
+	run    context.Context // ends with the run
 	stop   context.CancelCauseFunc
 
 	outMu sync.Mutex
@@ -50,6 +51,7 @@ type bridge struct {
 	slots   chan struct{} // requests on their way
 	notices chan struct{} // notifications and responses on their way
 	work    sync.WaitGroup
+	ears    sync.WaitGroup // listening
 
 	mu      sync.Mutex
 	errs    io.Writer
@@ -59,6 +61,7 @@ type bridge struct {
 	session string
 	version string
 	flights map[string]*flight // by raw id
+	deafen  context.CancelFunc // ends listening; nil before the first
 }
 
 // flight is a request on its way. A cancel of it must not overtake it.
@@ -93,7 +96,7 @@ func (b Bridge) Run(ctx context.Context, in io.Reader, out, errs io.Writer) erro
 	defaultTo(&b.Silence, 60*time.Second)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	r := &bridge{Bridge: b, stop: stop, out: out, errs: errs,
+	r := &bridge{Bridge: b, run: ctx, stop: stop, out: out, errs: errs,
 		slots: make(chan struct{}, b.MaxInFlight), notices: make(chan struct{}, 64), flights: map[string]*flight{}}
 	transport := b.Transport
 	if transport == nil {
@@ -106,7 +109,13 @@ func (b Bridge) Run(ctx context.Context, in io.Reader, out, errs io.Writer) erro
 	r.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 	err := r.carry(ctx, in)
-	if err == nil && r.settle(ctx) {
+	settled := err == nil && r.settle(ctx)
+	if !settled {
+		stop(nil)
+		within(r.ended(), tellWait)
+	}
+	r.deaf()
+	if settled {
 		r.goodbye(ctx)
 	}
 	stop(nil)

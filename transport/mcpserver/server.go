@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,8 @@ type Server struct {
 	waits     waits
 	talks     talks
 	listeners listeners
+	directory directory
+	gathering sync.Map // session and raw id -> context.CancelFunc, of lists that are being put together
 }
 
 // New builds the front.
@@ -119,6 +122,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
 		accept: parseAccept(r), principal: principal, profile: profile}
 	s.findSession(rq)
+	if rq.session != nil && s.listeners.hasEnded(rq.session.key) {
+		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "This session was ended; begin a new one with initialize.")
+		return
+	}
 	switch r.Method {
 	case http.MethodDelete:
 		s.endSession(rq)
@@ -221,6 +228,9 @@ func (s *Server) request(era *era, rq *request) {
 		return
 	}
 	handle := era.requests[rq.msg.Method]
+	if handle == nil && rq.profile == "" {
+		handle = mergedMethods[rq.msg.Method]
+	}
 	if handle == nil && era.other != nil && s.relays(rq) {
 		handle = era.other
 	}

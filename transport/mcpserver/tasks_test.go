@@ -40,21 +40,7 @@ func TestTaskTranscripts(t *testing.T) {
 }
 
 func playTasks(t *testing.T, archive *txtar.Archive) {
-	p := &player{t: t, front: serve(t, newFakeBroker(t, longSource()), nil), answers: map[string]chan string{}}
-	defer func() {
-		p.front.stop()
-		synctest.Wait()
-	}()
-	for i := range archive.Files {
-		section := &archive.Files[i]
-		if want, is := p.step(section.Name, string(section.Data)); is {
-			if *update {
-				section.Data = []byte(want)
-			} else if want != string(section.Data) {
-				t.Errorf("section %q\ngot:\n%s\nwant:\n%s", section.Name, want, section.Data)
-			}
-		}
-	}
+	playWith(t, newFakeBroker(t, longSource()), archive)
 }
 
 // at is a time of the mapping tests.
