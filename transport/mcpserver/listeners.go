@@ -23,6 +23,7 @@ type listeners struct {
 	stopping bool
 	sessions map[string][]*ear // oldest first
 	lists    map[string]string // digest of the list last served, by session
+	ended    map[string]bool   // sessions that their clients ended
 }
 
 // ear is one stream. over is closed when it must end.
@@ -32,7 +33,7 @@ type ear struct {
 }
 
 func (l *listeners) init(limit int) {
-	l.limit, l.sessions, l.lists = limit, map[string][]*ear{}, map[string]string{}
+	l.limit, l.sessions, l.lists, l.ended = limit, map[string][]*ear{}, map[string]string{}, map[string]bool{}
 }
 
 // begin takes a place. A session that has as many streams as it may loses its
@@ -89,6 +90,22 @@ func (l *listeners) end(session string) {
 	defer l.mu.Unlock()
 	delete(l.lists, session)
 	l.close(session)
+	if len(l.ended) >= maxServed {
+		for any := range l.ended {
+			delete(l.ended, any)
+			break
+		}
+	}
+	l.ended[session] = true
+}
+
+// hasEnded reports whether a client ended this session. It is known of the last
+// that ended in this life of the broker, which is as long as a client may be
+// mistaken about it.
+func (l *listeners) hasEnded(session string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended[session]
 }
 
 // close needs the lock.

@@ -114,6 +114,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
 		accept: parseAccept(r), principal: principal, profile: profile}
 	s.findSession(rq)
+	if rq.session != nil && s.listeners.hasEnded(rq.session.key) {
+		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "This session was ended; begin a new one with initialize.")
+		return
+	}
 	switch r.Method {
 	case http.MethodDelete:
 		s.endSession(rq)

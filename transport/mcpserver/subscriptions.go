@@ -22,8 +22,8 @@ const acknowledged = "notifications/subscriptions/acknowledged"
 // maxListenURIs bounds the resources of one stream.
 const maxListenURIs = 512
 
-// subscribeLimit is how long a backend may take to answer a subscription before
-// the stream begins without it.
+// subscribeLimit is how long backends may take to answer subscriptions before
+// the stream begins without what is not answered.
 const subscribeLimit = 10 * time.Second
 
 // wish is what a client wants to hear.
@@ -178,6 +178,8 @@ func (sub *subscription) agree(ctx context.Context) *broker.Refusal {
 	if !declares(capabilities, "resources", "subscribe") {
 		w.uris = nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, subscribeLimit)
+	defer cancel()
 	w.uris = slices.DeleteFunc(w.uris, func(uri string) bool { return !sub.resource(ctx, uri) })
 	sub.agreeTasks()
 	if profile, ok := s.opts.Broker.Catalog().Profile(rq.profile); ok {
@@ -188,8 +190,6 @@ func (sub *subscription) agree(ctx context.Context) *broker.Refusal {
 
 // resource reports whether the owner of a resource will tell of it.
 func (sub *subscription) resource(ctx context.Context, uri string) bool {
-	ctx, cancel := context.WithTimeout(ctx, subscribeLimit)
-	defer cancel()
 	backend, own, ok := sub.s.ownerOf(ctx, sub.rq, uri)
 	if !ok {
 		return false
