@@ -33,6 +33,7 @@ type Server struct {
 	streams   streams
 	questions questions
 	waits     waits
+	given     given
 	talks     talks
 	listeners listeners
 }
