@@ -29,6 +29,8 @@ type Question struct {
 // that asks them: a broker that stops loses the run, and the questions with it.
 // It is safe for concurrent use.
 type asked struct {
+	tell func(id string) // fixed at construction; called without the lock
+
 	mu    sync.Mutex
 	jobs  map[string]*askedJob
 	count int
@@ -79,15 +81,23 @@ func (j *askedJob) changed() {
 // put opens a question; its key is made unless it has one. The open question
 // of a key is not replaced.
 func (a *asked) put(id string, q Question, deliver func(json.RawMessage, *broker.RPCError)) (key string, problem *broker.RPCError) {
+	key, fresh, problem := a.add(id, q, deliver)
+	if fresh {
+		a.tell(id)
+	}
+	return key, problem
+}
+
+func (a *asked) add(id string, q Question, deliver func(json.RawMessage, *broker.RPCError)) (key string, fresh bool, problem *broker.RPCError) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	j := a.job(id)
 	if q.Key != "" && slices.ContainsFunc(j.open, func(o *openQuestion) bool { return o.Key == q.Key }) {
-		return q.Key, nil
+		return q.Key, false, nil
 	}
 	if a.count >= maxAsked || len(j.open) >= maxAskedJob || a.bytes+len(q.Params) > maxAskedBytes {
 		a.tidy(id)
-		return "", broker.NoPeer("Too many questions of jobs wait for their answers.")
+		return "", false, broker.NoPeer("Too many questions of jobs wait for their answers.")
 	}
 	j.next++
 	if q.Key == "" {
@@ -97,11 +107,19 @@ func (a *asked) put(id string, q Question, deliver func(json.RawMessage, *broker
 	a.count++
 	a.bytes += len(q.Params)
 	j.changed()
-	return q.Key, nil
+	return q.Key, true, nil
 }
 
 // take closes a question.
 func (a *asked) take(id, key string) *openQuestion {
+	q := a.remove(id, key)
+	if q != nil {
+		a.tell(id)
+	}
+	return q
+}
+
+func (a *asked) remove(id, key string) *openQuestion {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	j := a.jobs[id]
@@ -129,9 +147,11 @@ func (a *asked) keep(id string, keys map[string]bool) {
 	}
 }
 
-// end forgets a job that is over.
+// end forgets a job that is over; its last status tells of that.
 func (a *asked) end(id string) {
-	a.keep(id, nil)
+	for _, q := range a.list(id) {
+		a.remove(id, q.Key)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if j := a.jobs[id]; j != nil {

@@ -132,9 +132,11 @@ func Start(opts Options) (*System, error) {
 		}
 	}
 	s := &System{
-		opts: opts, journal: opts.Journal, log: opts.Logger, now: opts.Now,
+		opts: opts, log: opts.Logger, now: opts.Now,
 		budget: admission.NewBudget(opts.MaxBytesInFlight), started: make(chan struct{}),
 	}
+	s.journal = telling{opts.Journal, s.tellTask}
+	s.asked.tell = func(id string) { s.tellTask("", id) }
 	s.as = newActorSystem(opts.Logger)
 	s.root = s.as.Root
 	s.root.Copy().WithGuardian(&guardian{fatal: opts.Fatal}).Spawn(actor.PropsFromProducer(

@@ -107,6 +107,7 @@ func nativeSource() catalog.Source {
 
 func newFakeBroker(t testing.TB, more ...catalog.Source) *fakeBroker {
 	b := &fakeBroker{inFlight: map[string]chan string{}, dropped: make(chan string, 16), subscribed: map[string]bool{}, levels: map[string]string{}}
+	b.tasks.publish = b.publish
 	b.set(t, append([]catalog.Source{nativeSource(), fsSource()}, more...)...)
 	return b
 }

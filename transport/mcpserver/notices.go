@@ -83,8 +83,11 @@ type hearing struct {
 // wants keeps out what is for other sessions or of backends outside the
 // profile.
 func (h *hearing) wants(n actors.Notice) bool {
-	if n.Method == actors.CatalogChanged {
+	switch n.Method {
+	case actors.CatalogChanged:
 		return true
+	case actors.TaskChanged:
+		return h.tells(n)
 	}
 	return (n.Session == "" || n.Session == h.rq.session.key) && (h.rq.profile == "" || n.Backend == h.rq.profile)
 }
@@ -141,6 +144,10 @@ func (h *hearing) take(notices *actors.Listener) error {
 			h.due[toolsChanged] = true
 		case promptsChanged, resourcesChanged:
 			h.due[n.Method] = true
+		case actors.TaskChanged:
+			if err := h.sendTask(n); err != nil {
+				return err
+			}
 		default:
 			if !h.passes(n) {
 				continue

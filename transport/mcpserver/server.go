@@ -35,6 +35,7 @@ type Server struct {
 	sessions  opened
 	questions questions
 	waits     waits
+	given     given
 	talks     talks
 	listeners listeners
 	directory directory

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"berth/actors"
@@ -117,6 +118,8 @@ type subscription struct {
 	due    map[string]bool // changes of lists that settle
 	digest string          // of the list of tools that the client can know
 	mark   json.RawMessage // `_meta` of everything on this stream
+
+	tasks atomic.Pointer[map[string]bool] // agreed ones; read by wants
 }
 
 // mark is the `_meta` that names the request of a stream.
@@ -127,14 +130,14 @@ func mark(id json.RawMessage) json.RawMessage {
 // wants keeps out what is of other sessions' instances or of backends outside
 // the profile.
 func (sub *subscription) wants(n actors.Notice) bool {
-	if n.Method == actors.CatalogChanged || n.Method == taskChanged {
+	switch n.Method {
+	case actors.CatalogChanged:
 		return true
+	case actors.TaskChanged:
+		return sub.tells(n)
 	}
 	return n.Session == "" && (sub.rq.profile == "" || n.Backend == sub.rq.profile)
 }
-
-// taskChanged tells of a task by its id.
-const taskChanged = "notifications/tasks"
 
 func (sub *subscription) serve(notices *actors.Listener) {
 	ctx := sub.rq.r.Context()
@@ -147,6 +150,9 @@ func (sub *subscription) serve(notices *actors.Listener) {
 	}
 	params := append(append(append(append([]byte(`{"_meta":`), sub.mark...), `,"notifications":`...), sub.wish.agreed()...), '}')
 	if sub.x.event(jsonrpc.AppendNotification(nil, acknowledged, params)) != nil {
+		return
+	}
+	if sub.sendTasks(sub.wish.tasks) != nil {
 		return
 	}
 	if !sub.wish.empty() && !sub.run(notices) {
@@ -175,6 +181,7 @@ func (sub *subscription) agree(ctx context.Context) *broker.Refusal {
 	ctx, cancel := context.WithTimeout(ctx, subscribeLimit)
 	defer cancel()
 	w.uris = slices.DeleteFunc(w.uris, func(uri string) bool { return !sub.resource(ctx, uri) })
+	sub.agreeTasks()
 	if profile, ok := s.opts.Broker.Catalog().Profile(rq.profile); ok {
 		sub.digest = profile.Digest()
 	}
@@ -232,6 +239,9 @@ func (sub *subscription) take(notices *actors.Listener) error {
 	all, missed := notices.Take()
 	if missed { // what it was is not known, so everything may have changed
 		sub.due[toolsChanged], sub.due[promptsChanged], sub.due[resourcesChanged] = true, true, true
+		if err := sub.sendTasks(sub.wish.tasks); err != nil {
+			return err
+		}
 		for _, uri := range sub.wish.uris {
 			params := append(append([]byte(`{"uri":`), jsonrpc.Quote(uri)...), '}')
 			if err := sub.send(resourceUpdated, params); err != nil {
@@ -245,6 +255,11 @@ func (sub *subscription) take(notices *actors.Listener) error {
 			sub.due[toolsChanged] = true
 		case promptsChanged, resourcesChanged:
 			sub.due[n.Method] = true
+		case actors.TaskChanged:
+			id, _ := textOf(n.Params, "taskId")
+			if err := sub.sendTasks([]string{id}); err != nil {
+				return err
+			}
 		default:
 			if !sub.passes(n) {
 				continue
@@ -259,16 +274,8 @@ func (sub *subscription) take(notices *actors.Listener) error {
 
 // passes judges a notice. Log messages belong to requests in this era.
 func (sub *subscription) passes(n actors.Notice) bool {
-	switch n.Method {
-	case resourceUpdated:
-		uri, ok := textOf(n.Params, "uri")
-		return ok && sub.s.opts.Broker.Subscribed(n.Backend, uri, sub.holder)
-	case taskChanged:
-		id, ok := textOf(n.Params, "taskId")
-		_, found := slices.BinarySearch(sub.wish.tasks, id)
-		return ok && found
-	}
-	return false
+	uri, ok := textOf(n.Params, "uri")
+	return ok && n.Method == resourceUpdated && sub.s.opts.Broker.Subscribed(n.Backend, uri, sub.holder)
 }
 
 func (sub *subscription) sendDue() error {

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,6 +31,7 @@ func listenSource(tools ...broker.Tool) catalog.Source {
 type hears struct {
 	*front
 	t      *testing.T
+	caps   string // what the client declares; empty: nothing
 	leave  context.CancelFunc
 	began  time.Time
 	mu     sync.Mutex
@@ -40,8 +42,8 @@ type hears struct {
 
 func (h *hears) listen(profile, notifications string) {
 	h.t.Helper()
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"sub","method":"subscriptions/listen","params":{"notifications":%s,"_meta":{%q:"2026-07-28",%q:{}}}}`,
-		notifications, metaVersion, metaCapabilities)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"sub","method":"subscriptions/listen","params":{"notifications":%s,"_meta":{%q:"2026-07-28",%q:%s}}}`,
+		notifications, metaVersion, metaCapabilities, cmp.Or(h.caps, "{}"))
 	ctx, leave := context.WithCancel(context.Background())
 	h.leave = leave
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:7420/mcp/"+profile, strings.NewReader(body))
@@ -93,7 +95,7 @@ func (h *hears) expect(what string, want ...string) {
 func inListen(t *testing.T, b func(*fakeBroker) Broker, test func(*hears)) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := newFakeBroker(t)
-		fake.set(t, nativeSource(), listenSource())
+		fake.set(t, nativeSource(), listenSource(), longSource())
 		h := &hears{t: t, ended: make(chan struct{})}
 		h.front = serve(t, fake, func(o *Options) {
 			if b != nil {
@@ -167,7 +169,7 @@ func TestListenCarriesWhatWasAskedFor(t *testing.T) {
 			{Backend: "other", Method: resourceUpdated, Params: json.RawMessage(`{"uri":"a://"}`)},
 			{Backend: "fs", Session: "ses_1", Method: resourceUpdated, Params: json.RawMessage(`{"uri":"a://"}`)},
 			{Backend: "fs", Method: logMessage, Params: json.RawMessage(`{"level":"error","data":1}`)},
-			{Backend: "fs", Method: taskChanged, Params: json.RawMessage(`{"taskId":"t"}`)},
+			{Backend: "fs", Method: actors.TaskChanged, Params: json.RawMessage(`{"taskId":"t"}`)},
 			{Backend: "fs", Method: promptsChanged},
 			{Backend: "fs", Method: resourcesChanged, Params: json.RawMessage(`[]`)},
 		} {
@@ -178,17 +180,6 @@ func TestListenCarriesWhatWasAskedFor(t *testing.T) {
 			note("0.00", "resources/updated", `{"uri":"a://","x":1.0,"_meta":{"own":true,"io.modelcontextprotocol/subscriptionId":"sub"}}`),
 			note("0.25", "prompts/list_changed", `{`+subMark+`}`),
 			note("0.25", "resources/list_changed", `{`+subMark+`}`))
-	})
-}
-
-func TestListenTellsOfTasksByTheirIDs(t *testing.T) {
-	inListen(t, nil, func(h *hears) {
-		h.listen("fs", `{"taskIds":["t2","t1"]}`)
-		h.take()
-		for _, id := range []string{"t1", "t3", "t2"} {
-			h.broker.publish(actors.Notice{Backend: "berth", Method: taskChanged, Params: json.RawMessage(`{"taskId":"` + id + `"}`)})
-		}
-		h.expect("two of three", note("0.00", "tasks", `{"taskId":"t1",`+subMark+`}`), note("0.00", "tasks", `{"taskId":"t2",`+subMark+`}`))
 	})
 }
 

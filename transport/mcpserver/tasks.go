@@ -135,6 +135,8 @@ func (s *Server) taskCreated(rq *request, job broker.Job) []byte {
 	hint := "The call goes on as task " + job.ID + "."
 	if view.final() {
 		hint = ""
+	} else if rq.session != nil {
+		s.given.to(rq.session.key, job.ID)
 	}
 	return jsonrpc.AppendResult(nil, rq.msg.ID, view.legacyCreated(hint))
 }

@@ -21,6 +21,7 @@ type fakeTasks struct {
 	questions map[string][]actors.Question
 	answers   map[string][]json.RawMessage
 	watchers  map[chan struct{}]string
+	publish   func(actors.Notice)
 }
 
 // longSource is the backend with verbs that are accepted as a job at once.
@@ -43,6 +44,7 @@ func (f *fakeTasks) do(req actors.Request) (actors.Reply, bool) {
 	j := broker.Job{ID: fmt.Sprintf("job_%d", len(f.jobs)+1), Operation: req.Call.Verb, Status: broker.JobRunning, SubmittedAt: now, StartedAt: &now,
 		Tenant: req.Call.Principal.Tenant, User: req.Call.Principal.User, Backend: req.Call.Backend}
 	f.jobs = append(f.jobs, j)
+	f.signal(j.ID)
 	end := broker.JobChange{To: broker.JobSucceeded, Result: json.RawMessage(`{"content":[{"type":"text","text":"done"}],"n":1.0,"_meta":{"own":1,"io.modelcontextprotocol/related-task":{"taskId":"inner"}}}`)}
 	switch verb {
 	case "long_fail":
@@ -82,6 +84,7 @@ func (f *fakeTasks) ask(id string, q ...actors.Question) {
 }
 
 func (f *fakeTasks) signal(id string) {
+	f.publish(actors.Notice{Method: actors.TaskChanged, Params: json.RawMessage(`{"taskId":"` + id + `"}`)})
 	for w, of := range f.watchers {
 		if of == id {
 			select {

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,21 +41,7 @@ func TestTaskTranscripts(t *testing.T) {
 }
 
 func playTasks(t *testing.T, archive *txtar.Archive) {
-	p := &player{t: t, front: serve(t, newFakeBroker(t, longSource()), nil), answers: map[string]chan string{}}
-	defer func() {
-		p.front.stop()
-		synctest.Wait()
-	}()
-	for i := range archive.Files {
-		section := &archive.Files[i]
-		if want, is := p.step(section.Name, string(section.Data)); is {
-			if *update {
-				section.Data = []byte(want)
-			} else if want != string(section.Data) {
-				t.Errorf("section %q\ngot:\n%s\nwant:\n%s", section.Name, want, section.Data)
-			}
-		}
-	}
+	playWith(t, newFakeBroker(t, longSource()), archive)
 }
 
 // at is a time of the mapping tests.
@@ -196,4 +183,39 @@ func TestTasksAreDeclaredAsTheyAreServed(t *testing.T) {
 			t.Errorf("%s: %s", tt.name, got)
 		}
 	}
+}
+
+// runLong makes a job of the operator's, or of another caller's.
+func (f *fakeTasks) runLong(verb string, who broker.Principal) string {
+	reply, _ := f.do(actors.Request{Call: &broker.Call{Verb: "lb__" + verb, Backend: "lb", Principal: who},
+		Tasks: func(string, json.RawMessage) *broker.RPCError { return nil }})
+	return reply.Job.ID
+}
+
+func TestListenTellsOfTheCallersTasks(t *testing.T) {
+	const head = `{"taskId":"job_1","status":%q,%s"createdAt":"2000-01-01T00:00:00Z","lastUpdatedAt":"2000-01-01T00:00:%sZ","ttlMs":1209600000,"pollIntervalMs":1000,%s` + subMark + `}`
+	tasks := `{"taskIds":["job_3","job_2","job_1","job_1"]}`
+	inListen(t, nil, func(h *hears) {
+		f := &h.broker.tasks
+		f.runLong("long_ask", broker.LocalOperator)
+		f.runLong("long_ok", broker.Principal{Tenant: "t", User: "other", Role: broker.User})
+		h.caps = `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+		h.listen("lb", tasks)
+		asks := `"statusMessage":"waits for an answer of the client",`
+		q2 := `"q2":{"method":"elicitation/create","params":{"message":"really?"}}`
+		h.expect("the beginning, and how things stand", note("0.00", "subscriptions/acknowledged", `{`+subMark+`,"notifications":{"taskIds":["job_1"]}}`),
+			note("0.00", "tasks", fmt.Sprintf(head, "input_required", asks, "00", `"inputRequests":{"q1":{"method":"elicitation/create","params":{"message":"sure?","n":1.0}},`+q2+`},`)))
+		time.Sleep(time.Second)
+		h.broker.Answer("job_1", "q1", json.RawMessage(`{}`), nil)
+		h.expect("one answer", note("1.00", "tasks", fmt.Sprintf(head, "input_required", asks, "00", `"inputRequests":{`+q2+`},`)))
+		time.Sleep(10 * time.Second)
+		h.broker.Answer("job_1", "q2", json.RawMessage(`{}`), nil)
+		h.expect("the end", note("11.00", "tasks", fmt.Sprintf(head, "completed", "", "11", `"result":{"content":[],"answers":[{"q1":{}},{"q2":{}}]},`)))
+	})
+	inListen(t, nil, func(h *hears) {
+		h.broker.tasks.runLong("long_ok", broker.LocalOperator)
+		h.listen("lb", tasks)
+		h.expect("the whole stream of a client without tasks", note("0.00", "subscriptions/acknowledged", `{`+subMark+`,"notifications":{}}`),
+			`0.00 {"jsonrpc":"2.0","id":"sub","result":{"resultType":"complete",`+subMark+`}}`)
+	})
 }
