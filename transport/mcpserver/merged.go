@@ -30,7 +30,8 @@ var mergedMethods = map[string]func(*Server, *request){
 	"logging/setLevel":         (*Server).setLevels,
 }
 
-// codeResourceNotFound is the protocol's.
+// codeResourceNotFound is that of the handshake era; the other has none of its
+// own.
 const codeResourceNotFound = -32002
 
 func (s *Server) getPrompt(rq *request) {
@@ -70,15 +71,19 @@ func (s *Server) reachResource(rq *request) {
 	s.reach(rq, func(ctx context.Context, x *exchange) (relayed, []byte) {
 		backend, ok := s.findResource(ctx, x, uri)
 		if !ok {
-			return relayed{}, resourceNotFound(rq.msg.ID, uri)
+			return relayed{}, rq.resourceNotFound(uri)
 		}
 		return relayed{backend: backend, params: rq.msg.Params}, nil
 	})
 }
 
-func resourceNotFound(id []byte, uri string) []byte {
+func (rq *request) resourceNotFound(uri string) []byte {
+	code := codeResourceNotFound
+	if rq.asker != nil {
+		code = jsonrpc.CodeInvalidParams
+	}
 	data := slices.Concat([]byte(`{"uri":`), jsonrpc.Quote(clip(uri)), []byte("}"))
-	return jsonrpc.AppendError(nil, id, codeResourceNotFound, "Resource not found: no backend lists this URI or a template of it", data)
+	return jsonrpc.AppendError(nil, rq.msg.ID, code, "Resource not found: no backend lists this URI or a template of it", data)
 }
 
 func (s *Server) findResource(ctx context.Context, x *exchange, uri string) (backend string, ok bool) {

@@ -122,7 +122,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
 		accept: parseAccept(r), principal: principal, profile: profile}
-	s.findSession(rq)
+	era, known := eraOf(r)
+	switch {
+	case !known || !era.sessionless:
+		s.findSession(rq)
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", "POST")
+		deny(w, r, http.StatusMethodNotAllowed, broker.CodeMethodNotAllowed, "This version of the protocol has neither sessions nor GET; use POST.")
+		return
+	}
 	if rq.session != nil && s.listeners.hasEnded(rq.session.key) {
 		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "This session was ended; begin a new one with initialize.")
 		return
@@ -197,9 +205,7 @@ func (s *Server) post(rq *request) {
 		s.refuseVersion(rq)
 		return
 	}
-	if rq.era = era; era.sessionless {
-		rq.session = nil // an id that it brings all the same means nothing
-	}
+	rq.era = era
 	if rq.session != nil {
 		rq.attach = s.opts.Broker.Attach(rq.session.info(rq.principal))
 		rq.client = rq.session.asClient()

@@ -43,7 +43,8 @@ var update = flag.Bool("update", false, "write what was seen into the transcript
 //	broker stops, broker starts
 //	calls            what the broker was asked to do
 //
-// $SESSION stands for the last session id that was given. -update rewrites the
+// $SESSION stands for the last session id that was given, $STATE for the last
+// requestState. -update rewrites the
 // answers.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.txtar")
@@ -72,6 +73,7 @@ type player struct {
 	t       *testing.T
 	front   *front
 	session string
+	state   string
 	answers map[string]chan string
 	streams map[string]*stream
 	bridge  *bridgeRun
@@ -219,7 +221,7 @@ func (p *player) send(ctx context.Context, out *stream, line, data string) {
 	if strings.HasPrefix(data, "\n") {
 		head, body = "", data[1:]
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://127.0.0.1:7420"+path, strings.NewReader(strings.TrimSuffix(body, "\n")))
+	req, err := http.NewRequestWithContext(ctx, method, "http://127.0.0.1:7420"+path, strings.NewReader(strings.ReplaceAll(strings.TrimSuffix(body, "\n"), "$STATE", p.state)))
 	if err != nil {
 		fmt.Fprintln(out, err)
 		return
@@ -266,6 +268,11 @@ func (p *player) send(ctx context.Context, out *stream, line, data string) {
 	for {
 		text, err := lines.ReadString('\n')
 		if text = strings.TrimRight(text, "\n"); text != "" {
+			if _, rest, ok := strings.Cut(text, `"requestState":"berth1.`); ok {
+				state, _, _ := strings.Cut(rest, `"`)
+				p.state = statePrefix + state
+				text = strings.ReplaceAll(text, p.state, "$STATE")
+			}
 			if timed {
 				fmt.Fprintf(out, "[%v] ", time.Since(began).Round(time.Millisecond))
 			}
