@@ -114,6 +114,7 @@ const (
 	StateBackoff  BackendState = "backoff"
 	StateRefused  BackendState = "refused"
 	StateStopped  BackendState = "stopped"
+	StateDisabled BackendState = "disabled"
 )
 
 // BackendView is a backend as an operator sees it. A nil pointer is unknown.

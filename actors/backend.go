@@ -33,6 +33,9 @@ type BackendConfig struct {
 	StaleAfter  func(verb string) time.Duration
 	EnvNames    []string
 	HeaderNames []string
+	// Origin names what is reached, so that the catalog of one program is not
+	// served for another under the same name.
+	Origin string
 	// Tools is how many tools the stored catalog has; nil: none is stored.
 	Tools *int
 }

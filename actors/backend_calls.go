@@ -152,6 +152,7 @@ func (b *backend) runDone(m *runDone) {
 		out.refusal = m.refusal
 	case m.failure != nil:
 		out.refusal = runRefusal(r, m.failure)
+		b.turnedAway(m)
 		if m.failure.Abandoned {
 			b.queue.Abandon(m.callID, b.sys.now())
 		}

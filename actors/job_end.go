@@ -109,7 +109,7 @@ func (j *job) cancelled() {
 		return // the outcome won; finished answers
 	}
 	c := j.cancels[0]
-	message := fmt.Sprintf("Cancelled by %s: %s", c.by.Key(), c.reason)
+	message := fmt.Sprintf("Cancelled by %s: %s.", c.by.Key(), strings.TrimRight(c.reason, "."))
 	switch j.step {
 	case stepTrack:
 		message += " The work lives in the backend and was not stopped by this."

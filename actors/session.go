@@ -74,12 +74,20 @@ func (m *viewSession) Reject(error) { m.once.Do(func() { close(m.reply) }) }
 
 // inflight is one call of a session.
 type inflight struct {
-	submit  *submit
-	backend *actor.PID
-	claimed bool // a job actor is making it a job
-	dropped bool // the connection is gone
-	timer   *time.Timer
+	submit   *submit
+	backend  *actor.PID
+	claimed  bool // a job actor is making it a job
+	dropped  bool // the connection is gone
+	unwanted bool // cancelled after it was dropped, before its job was known
+	timer    *time.Timer
 }
+
+// leftCall is a call that became a job because its connection dropped: its
+// caller never got the handle and may yet cancel it by its request id.
+type leftCall struct{ requestID, jobID string }
+
+// maxLeft bounds how many such calls a session remembers, the newest ones.
+const maxLeft = 64
 
 // session owns the in-flight calls of one harness session.
 type session struct {
@@ -92,6 +100,7 @@ type session struct {
 	// calls are looked through instead of being indexed: there are few, and an
 	// idle session, of which there are thousands, must cost next to nothing.
 	calls  []*inflight
+	left   []leftCall
 	count  uint64
 	ending bool
 }
@@ -223,19 +232,38 @@ func (s *session) end(c *inflight, r Reply) {
 // cancel is the harness's wish; it reaches the backend at once. A call whose
 // job is on its way to the journal is the job's to cancel.
 func (s *session) cancel(requestID, reason string) {
-	if c := s.findRequest(requestID); c != nil && requestID != "" {
-		s.takeBack(c, reason)
+	if requestID == "" {
+		return
 	}
+	if c := s.findRequest(requestID); c != nil {
+		s.takeBack(c, reason)
+		return
+	}
+	s.cancelLeft(requestID)
 }
 
 func (s *session) takeBack(c *inflight, reason string) {
 	callID := c.submit.req.Call.ID
 	if c.claimed {
+		c.unwanted = c.dropped
 		s.sys.send(s.sys.supervisor, &cancelClaim{callID: callID})
 		return
 	}
 	s.sys.send(c.backend, &withdraw{callID: callID, reason: reason})
 	s.end(c, Reply{Cancelled: true})
+}
+
+// cancelLeft cancels the job of a call whose connection had dropped before the
+// cancel came; the two race over different connections.
+func (s *session) cancelLeft(requestID string) {
+	i := slices.IndexFunc(s.left, func(l leftCall) bool { return l.requestID == requestID })
+	if i < 0 {
+		return
+	}
+	if pid, ok := s.sys.jobs.Load(s.left[i].jobID); ok {
+		s.sys.send(pid.(*actor.PID), &cancelJob{reason: "the client cancelled its request", by: s.info.Principal, reply: make(chan error, 1)})
+	}
+	s.left = slices.Delete(s.left, i, i+1)
 }
 
 // drop applies DESIGN section 4 "Disconnect": the backend knows whether the
@@ -295,7 +323,17 @@ func (s *session) jobAnswer(m *jobAnswer) {
 		s.armPromotion(c, promoteRetry)
 		return
 	}
+	requestID := c.submit.req.RequestID
+	if job := m.reply.Job; c.dropped && requestID != "" && job != nil {
+		if len(s.left) == maxLeft {
+			s.left = slices.Delete(s.left, 0, 1)
+		}
+		s.left = append(s.left, leftCall{requestID: requestID, jobID: job.ID})
+	}
 	s.end(c, m.reply)
+	if c.unwanted {
+		s.cancelLeft(requestID)
+	}
 }
 
 // giveUp cancels what the session holds. Calls that are jobs, or are becoming

@@ -36,8 +36,8 @@ const (
 	tellLimit              = 30 * time.Second // for one request of those that are told again
 )
 
-// levels are the protocol's, least severe first.
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+// LogLevels are the protocol's, least severe first.
+var LogLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // standing is one backend's part, or one session's instance of it.
 type standing struct {
@@ -266,7 +266,7 @@ func (s *System) Unsubscribe(ctx context.Context, holder, uri string, req Reques
 // one; who wants less filters (see [System.Level]). A level that is none of the
 // protocol's is the backend's to refuse.
 func (s *System) SetLevel(ctx context.Context, holder, level string, req Request) Reply {
-	n := slices.Index(levels, level)
+	n := slices.Index(LogLevels, level)
 	if n < 0 {
 		return s.Do(ctx, req)
 	}
@@ -285,19 +285,19 @@ func (s *System) SetLevel(ctx context.Context, holder, level string, req Request
 }
 
 // KeepLevel is SetLevel without telling a backend that has no incarnation: it is
-// told when it has one.
-func (s *System) KeepLevel(holder, session, backend, level string) {
-	n := slices.Index(levels, level)
+// told when it has one. The holder is a session.
+func (s *System) KeepLevel(holder, backend, level string) {
+	n := slices.Index(LogLevels, level)
 	if n < 0 {
 		return
 	}
-	key := s.standingKey(&broker.Call{Backend: backend, Session: session})
+	key := s.standingKey(&broker.Call{Backend: backend, Session: holder})
 	s.subs.setLevel(key, holder, n)
 	s.tell(key, &tell{level: true})
 }
 
 func levelParams(level int) json.RawMessage {
-	return json.RawMessage(`{"level":"` + levels[level] + `"}`)
+	return json.RawMessage(`{"level":"` + LogLevels[level] + `"}`)
 }
 
 // Subscribed reports whether holder wants to hear of a resource of a backend.
@@ -310,7 +310,7 @@ func (s *System) Subscribed(backend, uri, holder string) bool {
 // whether it has said so at all.
 func (s *System) Level(backend, level, holder string) (wanted, said bool) {
 	least := max(s.subs.holderLevel(backend, holder), s.subs.holderLevel(standingName(backend, holder), holder))
-	return slices.Index(levels, level) >= least, least >= 0
+	return slices.Index(LogLevels, level) >= least, least >= 0
 }
 
 // Forget drops what holder asked for. It is done for a session when it ends.

@@ -23,6 +23,8 @@ import (
 type Options struct {
 	Journal  Journal
 	Backends []BackendConfig
+	// Disabled are backends that are shown and nothing else.
+	Disabled []BackendView
 	// Sources is what the catalog starts with, one for each backend: its rules,
 	// and its stored catalog if there is one.
 	Sources []catalog.Source

@@ -195,6 +195,7 @@ type Incarnation struct {
 // serves lists before the backend is up.
 type StoredCatalog struct {
 	Backend string     `json:"backend"`
+	Origin  string     `json:"origin,omitempty"` // digest of the configuration that was reached
 	Server  ServerInfo `json:"server"`
 	Tools   []Tool     `json:"tools"`
 	At      time.Time  `json:"at"`

@@ -26,6 +26,7 @@ type Profile struct {
 	byName  map[string]*Verb
 	aliases map[string]*Verb // merged only
 	pending []string
+	stale   []string // listed, but not in this broker's life
 	server  *broker.ServerInfo
 
 	pages     func() []json.RawMessage
@@ -58,14 +59,19 @@ func (p *Profile) Len() int { return len(p.items) }
 // Pending lists the backends of this profile of which nothing is known yet.
 func (p *Profile) Pending() []string { return slices.Clone(p.pending) }
 
-// MayHold lists the pending backends that a name may turn out to belong to,
-// so that a wait for the name is a wait for them and for no other. In the merged
-// profile the name says whose it is.
+// Unconfirmed lists the backends of this profile that have not listed in this
+// broker's life: those of which nothing is known, and those whose list is an
+// earlier broker's.
+func (p *Profile) Unconfirmed() []string { return slices.Concat(p.pending, p.stale) }
+
+// MayHold lists the unconfirmed backends that an unknown name may turn out to
+// belong to, so that a wait for the name is a wait for them and for no other. In
+// the merged profile the name says whose it is.
 func (p *Profile) MayHold(name string) []string {
 	if p.Exact() {
-		return p.Pending()
+		return p.Unconfirmed()
 	}
-	return slices.DeleteFunc(p.Pending(), func(backend string) bool {
+	return slices.DeleteFunc(p.Unconfirmed(), func(backend string) bool {
 		return !strings.Contains(name, backend+"__") && !strings.Contains(name, fold(backend)+"__")
 	})
 }
@@ -214,6 +220,8 @@ func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
 	for i := range sources {
 		if !sources[i].Listed && !sources[i].Native {
 			p.pending = append(p.pending, sources[i].Backend)
+		} else if sources[i].Stale {
+			p.stale = append(p.stale, sources[i].Backend)
 		}
 	}
 	return p.finish()
@@ -227,6 +235,9 @@ func (b *builder) exact(s *Source) *Profile {
 	if s.Listed {
 		server := s.Server
 		p.server = &server
+		if s.Stale {
+			p.stale = []string{s.Backend}
+		}
 	} else {
 		p.pending = []string{s.Backend}
 	}

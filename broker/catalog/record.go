@@ -34,6 +34,7 @@ type Source struct {
 	Backend string
 	Native  bool
 	Listed  bool // false: nothing is known yet
+	Stale   bool // listed by an earlier broker; not confirmed since
 	Server  broker.ServerInfo
 	Tools   []broker.Tool
 	Rules   Rules

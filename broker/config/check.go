@@ -59,6 +59,9 @@ func checkFilled(s string) error {
 var hostName = regexp.MustCompile(`^(\[[0-9A-Fa-f:.%a-z]+\]|[A-Za-z0-9._-]+)$`)
 
 // checkAddress accepts host:port with an optional host.
+// CheckAddress accepts what Broker.Listen may be: host:port.
+func CheckAddress(s string) error { return checkAddress(s) }
+
 func checkAddress(s string) error {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 || (i > 0 && !hostName.MatchString(s[:i])) || !port(s[i+1:]) {

@@ -93,6 +93,9 @@ func (c *httpConn) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if in.runtimeID == "" {
+		in.runtimeID = c.reported
+	}
 	c.addHeader(transport.HeaderKeyProtocolVersion, in.server.ProtocolVersion)
 	if err := confirm(ctx, c); err != nil {
 		return err

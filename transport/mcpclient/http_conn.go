@@ -40,6 +40,7 @@ type httpConn struct {
 	cancel      context.CancelFunc
 	finished    chan struct{} // everything is torn down
 	incarnation broker.Incarnation
+	reported    string // runtime id in the response to initialize
 
 	// header is what every request carries. The map is never changed, only
 	// replaced, and by open's goroutine alone: requests share it.
@@ -92,7 +93,7 @@ func (c *httpConn) exchange(ctx context.Context, x *exchange, method string, par
 	defer stop()
 	c.depart(x)
 	defer c.land(x)
-	err := c.post(x, appendRequest(make([]byte, 0, len(params)+len(method)+64), x.id, method, params))
+	err := c.post(x, requestLine(x.id, method, params))
 	abandoned := x.settle()
 	if x.answer != nil {
 		return c.conclude(x)
@@ -101,7 +102,11 @@ func (c *httpConn) exchange(ctx context.Context, x *exchange, method string, par
 }
 
 func (c *httpConn) conclude(x *exchange) (broker.Answer, error) {
-	a, err := x.answer.answer(c.incarnation.RuntimeID)
+	life := c.incarnation.RuntimeID
+	if x.another != "" {
+		life = x.another
+	}
+	a, err := x.answer.answer(life)
 	if err != nil {
 		c.noise.broken.Add(1)
 		return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "the backend answered with an error that is no JSON-RPC error"}
@@ -226,7 +231,7 @@ func (c *httpConn) gone(dispatched bool) *broker.Failure {
 // cancel, so the end of ctx ends the request itself.
 func (c *httpConn) request(ctx context.Context, method string, params json.RawMessage) (broker.Answer, error) {
 	x := &exchange{id: c.lastID.Add(1), plain: true, starts: method == string(mcp.MethodInitialize)}
-	err := c.postUnder(ctx, x, appendRequest(nil, x.id, method, params))
+	err := c.postUnder(ctx, x, requestLine(x.id, method, params))
 	if x.answer != nil {
 		return c.conclude(x)
 	}
@@ -241,7 +246,7 @@ func (c *httpConn) request(ctx context.Context, method string, params json.RawMe
 
 func (c *httpConn) notify(ctx context.Context, method string, params json.RawMessage) error {
 	x := &exchange{}
-	if err := c.postUnder(ctx, x, appendRequest(nil, 0, method, params)); err != nil {
+	if err := c.postUnder(ctx, x, requestLine(0, method, params)); err != nil {
 		if x.auth {
 			return authError{x.failure}
 		}

@@ -42,6 +42,7 @@ type exchange struct {
 	failure *broker.Failure
 	auth    bool
 	status  int
+	another string // runtime id of another life than ours, which answered
 
 	mu      sync.Mutex
 	settled bool
@@ -193,6 +194,7 @@ func (c *httpConn) digest(ctx context.Context, x *exchange, resp *http.Response)
 	if x.id == 0 {
 		return true, nil // a notification: whatever it says is no answer
 	}
+	c.identify(x, resp.Header.Get(headerRuntimeID))
 	if x.starts {
 		c.addHeader(transport.HeaderKeySessionID, resp.Header.Get(transport.HeaderKeySessionID))
 	}
@@ -214,6 +216,23 @@ func (c *httpConn) digest(ctx context.Context, x *exchange, resp *http.Response)
 	}
 	x.failure = &broker.Failure{Dispatched: true, Cause: fmt.Sprintf("the backend answered HTTP %d without JSON and without a stream of events", status)}
 	return false, errHandled
+}
+
+// headerRuntimeID is the header in which a Berth names its life: its sessions
+// outlive it, so that nothing else would tell that another life answers.
+const headerRuntimeID = "Berth-Runtime-Id"
+
+// identify notes which life of the backend a response comes from. That of
+// another life than the one that was opened ends ours.
+func (c *httpConn) identify(x *exchange, id string) {
+	switch {
+	case id == "" || len(id) > maxRuntimeID:
+	case x.starts:
+		c.reported = id
+	case c.incarnation.Reported && id != c.incarnation.RuntimeID:
+		x.another = id
+		c.life.end("another incarnation answers at the backend's address")
+	}
 }
 
 // single takes the one message of a JSON response.
@@ -317,7 +336,7 @@ func (c *httpConn) probe() {
 		defer c.probing.Store(false)
 		x := &exchange{id: c.lastID.Add(1), plain: true}
 		// What counts is the status.
-		_ = c.postUnder(ctx, x, appendRequest(nil, x.id, string(mcp.MethodPing), nil))
+		_ = c.postUnder(ctx, x, requestLine(x.id, string(mcp.MethodPing), nil))
 		if x.status == http.StatusBadRequest && x.answer == nil {
 			c.lost.Store(true)
 			c.life.end("the backend has lost our session (HTTP 400 to a ping)")

@@ -116,7 +116,7 @@ func (c *stdioConn) exchange(ctx context.Context, id int64, method string, param
 		return broker.Answer{}, ended(ctx)
 	}
 	p := &pending{
-		out:    &outgoing{line: appendRequest(make([]byte, 0, len(params)+len(method)+64), id, method, params)},
+		out:    &outgoing{line: requestLine(id, method, params)},
 		answer: make(chan verdict, 1), who: who,
 	}
 	if who.progress || who.peer.Notify != nil {
@@ -152,7 +152,7 @@ func (c *stdioConn) exchange(ctx context.Context, id int64, method string, param
 // abandon asks the backend to cancel and waits for the answer that may come
 // all the same.
 func (c *stdioConn) abandon(ctx context.Context, id int64, p *pending) (broker.Answer, error) {
-	line := appendRequest(nil, 0, cancelledMethod, cancelParams(id, reason(ctx)))
+	line := requestLine(0, cancelledMethod, cancelParams(id, reason(ctx)))
 	c.sendControl(line)
 	grace := time.NewTimer(c.opts.CancelGrace)
 	defer grace.Stop()
@@ -241,7 +241,7 @@ func (c *stdioConn) request(ctx context.Context, method string, params json.RawM
 	// The handshake has no use for an answer after its time: a short way out
 	// is better than the grace, as the child is stopped next.
 	id := c.lastID.Add(1)
-	p := &pending{out: &outgoing{line: appendRequest(nil, id, method, params)}, answer: make(chan verdict, 1)}
+	p := &pending{out: &outgoing{line: requestLine(id, method, params)}, answer: make(chan verdict, 1)}
 	if !c.register(id, p) {
 		return broker.Answer{}, c.gone(false)
 	}
@@ -260,7 +260,7 @@ func (c *stdioConn) request(ctx context.Context, method string, params json.RawM
 }
 
 func (c *stdioConn) notify(_ context.Context, method string, params json.RawMessage) error {
-	if !c.sendControl(appendRequest(nil, 0, method, params)) {
+	if !c.sendControl(requestLine(0, method, params)) {
 		return errors.New("the child does not read its input")
 	}
 	return nil

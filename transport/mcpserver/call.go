@@ -250,6 +250,7 @@ func (s *Server) withFacts(profile *catalog.Profile, call *broker.Call, reply ac
 	if profile.Exact() {
 		return result
 	}
+	s.learnLinks(call.Backend, result)
 	facts := callFacts{CallID: call.ID, Backend: call.Backend}
 	if reply.Answer.RuntimeID != "" {
 		facts.RuntimeID = &reply.Answer.RuntimeID
@@ -324,4 +325,7 @@ func (s *Server) cancelled(rq *request) {
 	}
 	s.waits.cancel(rq.session.key, string(id))
 	s.opts.Broker.Cancel(rq.session.key, string(id), reason)
+	if end, ok := s.gathering.Load(rq.session.key + " " + string(id)); ok {
+		end.(context.CancelFunc)()
+	}
 }

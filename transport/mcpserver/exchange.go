@@ -23,7 +23,6 @@ type exchange struct {
 	rq        *request
 	progress  *progress // nil when the client gave no token
 	keepAlive time.Duration
-	cancel    context.CancelFunc // of the work
 
 	turn   chan struct{} // capacity 1; who put in writes and owns what follows
 	timer  *time.Timer
@@ -34,11 +33,11 @@ type exchange struct {
 }
 
 // run does work and writes what it returns: a JSON-RPC response, or nil when
-// nothing is to be said. ctx of work ends when the client is gone. run
-// returns when both work and the response have ended.
+// nothing is to be said. ctx of work is the request's, which net/http ends when
+// the client is gone and when a write to it failed, as it does when it takes
+// nothing within the limit. run returns when both work and the response have
+// ended.
 func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
-	ctx, cancel := context.WithCancel(x.rq.r.Context())
-	defer cancel()
 	// A client that cannot read a stream just waits; one that reads nothing
 	// else gets its headers now.
 	wait := s.opts.Limits.Quick
@@ -48,9 +47,9 @@ func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
 	if !x.rq.accept.json {
 		wait = 0
 	}
-	x.keepAlive, x.cancel = s.opts.Limits.KeepAlive, cancel
+	x.keepAlive = s.opts.Limits.KeepAlive
 	x.start(wait)
-	message := s.guarded(ctx, x.rq, work)
+	message := s.guarded(x.rq.r.Context(), x.rq, work)
 	if x.end() {
 		x.finish(message)
 	}
@@ -81,10 +80,7 @@ func (x *exchange) tick() {
 	} else {
 		err = x.signOfLife()
 	}
-	if err != nil {
-		x.gone = true
-		x.cancel()
-	}
+	x.gone = err != nil
 }
 
 // end takes the response over from tick; false when nobody reads it any more.

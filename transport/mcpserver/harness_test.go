@@ -211,15 +211,26 @@ func (b *fakeBroker) verb(ctx context.Context, req actors.Request, cancel <-chan
 	var params struct {
 		Name      string `json:"name"`
 		Arguments struct {
-			MS       int `json:"ms"`
-			Progress int `json:"progress"`
+			MS       int    `json:"ms"`
+			Progress int    `json:"progress"`
+			Link     bool   `json:"link"`
+			Ask      *asked `json:"ask"`
 		} `json:"arguments"`
+	}
+	if req.Call.Method != "tools/call" {
+		return b.other(ctx, req, cancel)
 	}
 	if err := json.Unmarshal(req.Call.Params, &params); err != nil {
 		return actors.Reply{Refusal: broker.AsRefusal(err)}
 	}
 	result := func(format string, args ...any) actors.Reply {
 		return actors.Reply{Answer: &broker.Answer{Result: fmt.Appendf(nil, format, args...)}}
+	}
+	if params.Arguments.Link {
+		return result(`{"content":[{"type":"resource_link","uri":"link://%s","name":"l"}]}`, req.Call.Backend)
+	}
+	if params.Arguments.Ask != nil {
+		return b.ask(ctx, req, *params.Arguments.Ask)
 	}
 	switch params.Name {
 	case "fail":

@@ -146,10 +146,9 @@ func (t *talk) peer(first broker.Peer) broker.Peer {
 	p.Notify = func(method string, params json.RawMessage) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.x == nil || !t.x.rq.accept.stream || method == "notifications/message" && !t.x.rq.asker.wantsLog(params) {
-			return
+		if t.x != nil && t.x.rq.accept.stream && t.x.rq.hears(method, params) {
+			t.x.notify(method, params)
 		}
-		t.x.notify(method, params)
 	}
 	return p
 }

@@ -21,14 +21,14 @@ import (
 	"berth/broker"
 )
 
-// asking is a broker whose every call is as its test says.
-type asking struct {
+// talking is a broker whose every call is as its test says.
+type talking struct {
 	*fakeBroker
 	do  func(ctx context.Context, req actors.Request) actors.Reply
 	ran atomic.Int64
 }
 
-func (a *asking) Do(ctx context.Context, req actors.Request) actors.Reply {
+func (a *talking) Do(ctx context.Context, req actors.Request) actors.Reply {
 	a.ran.Add(1)
 	return a.do(ctx, req)
 }
@@ -38,8 +38,8 @@ func answered(text string) actors.Reply {
 	return actors.Reply{Answer: &broker.Answer{Result: raw}}
 }
 
-// asks asks everything at once and answers with what it heard, by method.
-func asks(methods ...string) func(context.Context, actors.Request) actors.Reply {
+// asksAll asks everything at once and answers with what it heard, by method.
+func asksAll(methods ...string) func(context.Context, actors.Request) actors.Reply {
 	return func(ctx context.Context, req actors.Request) actors.Reply {
 		heard := make([]string, len(methods))
 		var all sync.WaitGroup
@@ -64,14 +64,14 @@ func asks(methods ...string) func(context.Context, actors.Request) actors.Reply 
 type talkTest struct {
 	*front
 	t      *testing.T
-	broker *asking
+	broker *talking
 }
 
 // inTalk runs a test in a bubble.
 func inTalk(t *testing.T, do func(context.Context, actors.Request) actors.Reply, test func(*talkTest)) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := newFakeBroker(t)
-		b := &asking{fakeBroker: fake, do: do}
+		b := &talking{fakeBroker: fake, do: do}
 		f := serve(t, fake, func(o *Options) { o.Broker, o.Random = b, rand.Reader })
 		test(&talkTest{front: f, t: t, broker: b})
 		f.stop()
@@ -187,7 +187,7 @@ func more(state string, answers string) string {
 }
 
 func TestQuestionsEndTheRequestAndTheirAnswersContinueTheCall(t *testing.T) {
-	inTalk(t, asks("elicitation/create"), func(tt *talkTest) {
+	inTalk(t, asksAll("elicitation/create"), func(tt *talkTest) {
 		r := tt.call(call{})
 		if got := r.asked(t); r.status != http.StatusOK || !slices.Equal(got, []string{`input_1 elicitation/create {"q":0}`}) {
 			t.Fatalf("%d %q", r.status, got)
@@ -204,7 +204,7 @@ func TestQuestionsEndTheRequestAndTheirAnswersContinueTheCall(t *testing.T) {
 }
 
 func TestQuestionsThatComeTogetherAreAskedTogether(t *testing.T) {
-	inTalk(t, asks("elicitation/create", "sampling/createMessage", "roots/list"), func(tt *talkTest) {
+	inTalk(t, asksAll("elicitation/create", "sampling/createMessage", "roots/list"), func(tt *talkTest) {
 		r := tt.call(call{})
 		if got := r.asked(t); len(got) != 3 {
 			t.Fatalf("%q", got)
@@ -248,7 +248,7 @@ func TestRoundsFollowEachOther(t *testing.T) {
 }
 
 func TestStateThatDoesNotFitIsRefusedAndHarmsNothing(t *testing.T) {
-	inTalk(t, asks("roots/list"), func(tt *talkTest) {
+	inTalk(t, asksAll("roots/list"), func(tt *talkTest) {
 		r := tt.call(call{})
 		state := r.state(t)
 		const good = `{"input_1":{"roots":[]}}`
@@ -477,7 +477,7 @@ func sameSet(a, b []string) bool {
 }
 
 func TestCallsThatWaitAreBounded(t *testing.T) {
-	inTalk(t, asks("roots/list"), func(tt *talkTest) {
+	inTalk(t, asksAll("roots/list"), func(tt *talkTest) {
 		var last string
 		for range maxTalksEach {
 			last = tt.call(call{}).state(t)
@@ -500,7 +500,7 @@ func TestCallsThatWaitAreBounded(t *testing.T) {
 }
 
 func TestQuestionsOfOneCallAreBounded(t *testing.T) {
-	inTalk(t, asks(slices.Repeat([]string{"roots/list"}, maxTalkAsks+3)...), func(tt *talkTest) {
+	inTalk(t, asksAll(slices.Repeat([]string{"roots/list"}, maxTalkAsks+3)...), func(tt *talkTest) {
 		r := tt.call(call{})
 		if got := r.asked(t); len(got) != maxTalkAsks {
 			t.Errorf("%d are asked", len(got))
@@ -513,7 +513,7 @@ func TestDrainEndsCallsWhoseHarnessIsAway(t *testing.T) {
 	var ended chan struct{}
 	inTalk(t, func(ctx context.Context, req actors.Request) actors.Reply {
 		defer close(ended)
-		return asks("roots/list")(ctx, req)
+		return asksAll("roots/list")(ctx, req)
 	}, func(tt *talkTest) {
 		ended = make(chan struct{})
 		state := tt.call(call{}).state(t)

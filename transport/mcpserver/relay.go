@@ -208,7 +208,11 @@ func (s *Server) peer(x *exchange) broker.Peer {
 		p.Progress = x.progress.report
 	}
 	if x.rq.accept.stream {
-		p.Notify = x.notify
+		p.Notify = func(method string, params json.RawMessage) {
+			if x.rq.hears(method, params) {
+				x.notify(method, params)
+			}
+		}
 	}
 	if x.rq.era != nil && x.rq.era.ask != nil {
 		p.Request = x.rq.era.ask(s, x)

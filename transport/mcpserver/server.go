@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,11 +32,14 @@ type Server struct {
 	calls      atomic.Uint64
 
 	streams   streams
+	sessions  opened
 	questions questions
 	waits     waits
 	given     given
 	talks     talks
 	listeners listeners
+	directory directory
+	gathering sync.Map // session and raw id -> context.CancelFunc, of lists that are being put together
 }
 
 // New builds the front.
@@ -52,6 +56,7 @@ func New(opts Options) (*Server, error) {
 	s.questions.prefix = "berth-" + hex.EncodeToString(prefix) + "-"
 	s.waits.over = make(chan struct{})
 	s.streams.init(opts.Limits.MaxStreams)
+	s.sessions.init()
 	s.listeners.init(opts.Limits.MaxStreams)
 	s.handler = httpguard.Recover(opts.Logger, http.HandlerFunc(s.serve))
 	return s, nil
@@ -96,6 +101,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	if s.opts.RuntimeID != "" { // sessions outlive this life, so each answer names it
+		w.Header().Set("Berth-Runtime-Id", s.opts.RuntimeID)
+	}
 	profile, ok := route(r.URL.Path)
 	if !ok {
 		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "Nothing is served at this path; MCP is at /mcp and /mcp/{profile}.")
@@ -114,7 +122,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
 		accept: parseAccept(r), principal: principal, profile: profile}
-	s.findSession(rq)
+	era, known := eraOf(r)
+	switch {
+	case !known || !era.sessionless:
+		s.findSession(rq)
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", "POST")
+		deny(w, r, http.StatusMethodNotAllowed, broker.CodeMethodNotAllowed, "This version of the protocol has neither sessions nor GET; use POST.")
+		return
+	}
 	if rq.session != nil && s.listeners.hasEnded(rq.session.key) {
 		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "This session was ended; begin a new one with initialize.")
 		return
@@ -150,8 +166,8 @@ func (s *Server) findSession(rq *request) {
 	if token == "" {
 		return
 	}
-	ses, ok := openSession(token, s.opts.SessionKey)
-	if !ok || ses.principal != rq.principal.Digest() || ses.profile != rq.profile {
+	ses, ok := s.sessions.open(token, s.opts.SessionKey, rq.principal)
+	if !ok || ses.profile != rq.profile {
 		s.opts.Logger.Debug("a session id that is not ours to honour was passed over", slog.String("principal", rq.principal.Key()))
 		return
 	}
@@ -189,9 +205,7 @@ func (s *Server) post(rq *request) {
 		s.refuseVersion(rq)
 		return
 	}
-	if rq.era = era; era.sessionless {
-		rq.session = nil // an id that it brings all the same means nothing
-	}
+	rq.era = era
 	if rq.session != nil {
 		rq.attach = s.opts.Broker.Attach(rq.session.info(rq.principal))
 		rq.client = rq.session.asClient()
@@ -220,15 +234,26 @@ func (s *Server) request(era *era, rq *request) {
 		s.resume(rq, state)
 		return
 	}
-	handle := era.requests[rq.msg.Method]
-	if handle == nil && era.other != nil && s.relays(rq) {
-		handle = era.other
-	}
+	handle := s.answerer(era, rq)
 	if handle == nil {
 		rq.fail(jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)
 		return
 	}
 	handle(s, rq)
+}
+
+// answerer gives what answers a request in its era and profile, or nil.
+func (s *Server) answerer(era *era, rq *request) func(*Server, *request) {
+	if handle := era.requests[rq.msg.Method]; handle != nil {
+		return handle
+	}
+	if rq.profile == "" {
+		return mergedMethods[rq.msg.Method]
+	}
+	if era.other != nil && s.relays(rq) {
+		return era.other
+	}
+	return nil
 }
 
 // callID names a call in this process.

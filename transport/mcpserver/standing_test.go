@@ -35,6 +35,12 @@ func (b *fakeBroker) SetLevel(ctx context.Context, holder, level string, req act
 	return b.Do(ctx, req)
 }
 
+func (b *fakeBroker) KeepLevel(holder, backend, level string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.levels[holder] = level
+}
+
 func (b *fakeBroker) keep(holder, uri string, on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"berth/actors"
 	"berth/broker"
 	"berth/transport/jsonrpc"
 )
@@ -76,7 +77,7 @@ type asker struct {
 // order: known method, who asks, version, headers. It has answered when it
 // gives false.
 func (s *Server) admitStateless(rq *request) bool {
-	if gone[rq.msg.Method] || rq.era.requests[rq.msg.Method] == nil && !s.relays(rq) {
+	if gone[rq.msg.Method] || s.answerer(rq.era, rq) == nil {
 		rq.failWith(http.StatusNotFound, jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)
 		return false
 	}
@@ -199,21 +200,15 @@ func (rq *request) status(message []byte) int {
 	return http.StatusOK
 }
 
-// logLevels are those of log messages, least severe first.
-var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
-// wantsLog reports whether the client asked for a log message of this level. One
-// without a level that we know is passed on to who asked for any.
-func (a *asker) wantsLog(params json.RawMessage) bool {
-	least := slices.Index(logLevels, a.logLevel)
-	if least < 0 {
-		return false
+// hears reports whether the client of a request wants a notification of its
+// backend. In the stateless era it says with the request which log messages it
+// wants, and none is its default; one without a level that we know is passed on
+// to who asked for any.
+func (rq *request) hears(method string, params json.RawMessage) bool {
+	if rq.asker == nil || method != logMessage {
+		return true
 	}
-	o, err := jsonrpc.ParseObject(params)
-	if err != nil {
-		return false
-	}
-	level, _ := o.Text("level")
-	at := slices.Index(logLevels, level)
-	return at < 0 || at >= least
+	least := slices.Index(actors.LogLevels, rq.asker.logLevel)
+	at := slices.Index(actors.LogLevels, levelOf(params))
+	return least >= 0 && (at < 0 || at >= least)
 }

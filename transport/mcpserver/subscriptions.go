@@ -191,16 +191,16 @@ func (sub *subscription) agree(ctx context.Context) *broker.Refusal {
 
 // resource reports whether the owner of a resource will tell of it.
 func (sub *subscription) resource(ctx context.Context, uri string) bool {
-	backend, own, ok := sub.s.ownerOf(ctx, sub.rq, uri)
+	backend, ok := sub.s.ownerOf(ctx, &sub.x, uri)
 	if !ok {
 		return false
 	}
 	call := &broker.Call{
 		ID: sub.s.callID(), Principal: sub.rq.principal, Backend: backend, Verb: backend + " resources/subscribe", Seats: 1,
-		Method: "resources/subscribe", Params: append(append([]byte(`{"uri":`), jsonrpc.Quote(own)...), '}'),
+		Method: "resources/subscribe", Params: append(append([]byte(`{"uri":`), jsonrpc.Quote(uri)...), '}'),
 		Effects: broker.Session, Lane: broker.LaneControl, Client: sub.rq.client,
 	}
-	reply := sub.s.opts.Broker.Subscribe(ctx, sub.holder, own, actors.Request{Call: call, DropCancels: true})
+	reply := sub.s.opts.Broker.Subscribe(ctx, sub.holder, uri, actors.Request{Call: call, DropCancels: true})
 	return reply.Answer != nil && reply.Answer.Error == nil
 }
 
@@ -340,7 +340,10 @@ func (s *Server) capabilitiesOf(ctx context.Context, rq *request) (json.RawMessa
 	return server.Capabilities, refusal
 }
 
-// ownerOf finds the backend of a resource and the URI by which it knows it.
-func (s *Server) ownerOf(_ context.Context, rq *request, uri string) (backend, own string, ok bool) {
-	return rq.profile, uri, rq.profile != ""
+// ownerOf finds the backend of a resource.
+func (s *Server) ownerOf(ctx context.Context, x *exchange, uri string) (backend string, ok bool) {
+	if x.rq.profile != "" {
+		return x.rq.profile, true
+	}
+	return s.findResource(ctx, x, uri)
 }
