@@ -25,6 +25,8 @@ type upstream struct {
 	open func(ctx context.Context, life int) (*conn, error) // nil: a conn with call
 	call func(ctx context.Context, c *broker.Call, peer broker.Peer) (broker.Answer, error)
 	verb string // a further tool
+	// tasks makes echo a verb that its backend runs as a task of its own.
+	tasks bool
 
 	mu    sync.Mutex
 	lives []*conn
@@ -84,7 +86,12 @@ func (c *conn) Incarnation() broker.Incarnation {
 	if c.up.verb != "" {
 		tools = append(tools, tool(c.up.verb))
 	}
-	return broker.Incarnation{RuntimeID: c.id, Reported: c.reported, Tools: tools, Done: c.done, Cause: func() string { return "the test ended it" }}
+	server := broker.ServerInfo{}
+	if c.up.tasks {
+		server.Capabilities = json.RawMessage(`{"tasks":{"requests":{"tools":{"call":{}}}}}`)
+		tools[0].Raw = json.RawMessage(`{"name":"echo","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`)
+	}
+	return broker.Incarnation{RuntimeID: c.id, Reported: c.reported, Server: server, Tools: tools, Done: c.done, Cause: func() string { return "the test ended it" }}
 }
 
 func (c *conn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {

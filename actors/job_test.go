@@ -562,6 +562,76 @@ func TestTrackedJobOverARestart(t *testing.T) {
 	})
 }
 
+// declared is a backend whose verb echo leaves work that an operator declared.
+func declared(t *testing.T, change ...func(*Options)) (*world, *tracker, string) {
+	k := &tracker{}
+	k.answer.Store(`{"state":"building"}`)
+	up := &upstream{call: func(_ context.Context, c *broker.Call, _ broker.Peer) (broker.Answer, error) {
+		if !strings.Contains(string(c.Params), "build_status") {
+			return broker.Answer{Result: text(`{"build":{"id":17}}`)}, nil
+		}
+		k.polls.Add(1)
+		if !strings.Contains(string(c.Params), `"arguments":{"build_id":"17"}`) || c.Lane != broker.LaneControl {
+			return broker.Answer{}, &broker.Failure{Cause: fmt.Sprintf("a poll of something else: %s", c.Params)}
+		}
+		return broker.Answer{Result: text(k.answer.Load().(string))}, nil
+	}}
+	up.open = func(context.Context, int) (*conn, error) { return &conn{id: "inner", reported: true}, nil }
+	rule := &broker.Track{Handle: "/build/id", Verb: "build_status", Argument: "build_id", Status: "/state", Running: []string{"building"},
+		Succeeded: []string{"done"}, Failed: []string{"broken"}, Lost: []string{"interrupted"}, Result: "/out", Message: "/why"}
+	w := start(t, up, append([]func(*Options){func(o *Options) {
+		o.Sources[0].Rules.Tracks = map[string]*broker.Track{"ec*": rule}
+	}}, change...)...)
+	w.do() // the backend lists its verbs
+	synctest.Wait()
+	id := w.do(long).Job.ID
+	synctest.Wait()
+	return w, k, id
+}
+
+func TestDeclaredWorkIsTrackedToItsEnd(t *testing.T) {
+	for _, tt := range []struct {
+		says   string
+		status broker.JobStatus
+		reason broker.Code
+		result string
+	}{
+		{`{"state":"done","out":{"n":1}}`, broker.JobSucceeded, "", `{"content":[{"text":"{\"n\":1}","type":"text"}]}`},
+		{`{"state":"done"}`, broker.JobSucceeded, "", string(text(`{"state":"done"}`))},
+		{`{"state":"broken","why":"rain"}`, broker.JobFailed, broker.CodeOperationFailed, ""},
+		{`{"state":"interrupted"}`, broker.JobLost, broker.CodeTrackedWorkLost, ""},
+	} {
+		t.Run(tt.says, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, k, id := declared(t)
+				k.answer.Store(`{"state":"a word that nobody declared"}`)
+				elapse(10 * time.Minute)
+				j, _ := w.Job(id)
+				if j.Status != broker.JobRunning || j.Tracking == nil || j.Tracking.Handle != "17" || j.Tracking.Kind != broker.TrackVerb || k.polls.Load() < 10 {
+					t.Fatalf("%+v after %d polls", j, k.polls.Load())
+				}
+				k.answer.Store(tt.says)
+				if j = w.job(id); j.Status != tt.status || j.Reason != tt.reason || string(j.Result) != tt.result {
+					t.Fatalf("%+v %s", j, j.Result)
+				}
+			})
+		})
+	}
+}
+
+func TestDeclaredWorkOverARestartIsFollowedByTheRuleItBeganWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, k, id := declared(t)
+		w.opts.Sources[0].Rules.Tracks = nil
+		w.restart()
+		elapse(time.Minute)
+		k.answer.Store(`{"state":"done"}`)
+		if j := w.job(id); j.Status != broker.JobSucceeded {
+			t.Fatalf("%+v", j)
+		}
+	})
+}
+
 func TestTrackedJobIsReapedFromItsLastGoodPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, k, id := tracking(t, true)

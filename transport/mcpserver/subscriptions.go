@@ -96,7 +96,7 @@ func (s *Server) subscribe(rq *request) {
 	}
 	defer s.listeners.leave(e)
 	defer s.opts.Broker.Forget(holder)
-	sub := &subscription{s: s, rq: rq, ear: e, holder: holder, wish: w, x: exchange{rq: rq}, due: map[string]bool{}, mark: mark(rq.msg.ID)}
+	sub := &subscription{s: s, rq: rq, ear: e, holder: holder, wish: w, x: exchange{rq: rq}, due: map[string]bool{}, told: map[string]string{}, mark: mark(rq.msg.ID)}
 	// Heard before anything is agreed, so that nothing falls in between.
 	notices := s.opts.Broker.Listen(sub.wants)
 	defer notices.Close()
@@ -120,6 +120,7 @@ type subscription struct {
 	mark   json.RawMessage // `_meta` of everything on this stream
 
 	tasks atomic.Pointer[map[string]bool] // agreed ones; read by wants
+	told  map[string]string               // state of each task that was told last
 }
 
 // mark is the `_meta` that names the request of a stream.

@@ -184,7 +184,9 @@ func (b *fakeBroker) Answer(id, key string, result json.RawMessage, problem *bro
 	f.questions[id] = slices.Delete(f.questions[id], i, i+1)
 	f.answers[id] = append(f.answers[id], append(append([]byte(`{"`+key+`":`), result...), '}'))
 	more, answers := len(f.questions[id]) > 0, f.answers[id]
-	f.signal(id)
+	if more {
+		f.signal(id)
+	}
 	f.mu.Unlock()
 	if !more {
 		slices.SortFunc(answers, func(x, y json.RawMessage) int { return strings.Compare(string(x), string(y)) })

@@ -87,6 +87,15 @@ func viewTask(j broker.Job, questions []actors.Question) taskView {
 // final reports whether the task has ended.
 func (v taskView) final() bool { return v.status != taskWorking && v.status != taskInputRequired }
 
+// state names what a client can see of the task: equal states look the same.
+func (v taskView) state() string {
+	out := string(v.status) + " " + broker.FormatTime(v.updated) + " " + v.message
+	for _, q := range v.questions {
+		out += " " + q.Key
+	}
+	return out
+}
+
 // jobFault is why a job has no result, as a JSON-RPC error: a backend's own
 // error with its code, message and data, else one of ours. data.reason is the
 // job's reason in either case.

@@ -47,7 +47,13 @@ func (sub *subscription) sendTasks(ids []string) error {
 		if response != nil {
 			continue // pruned, or unreadable now: the client can ask
 		}
-		if err := sub.send(actors.TaskChanged, sub.s.view(job).detailed(false)); err != nil {
+		view := sub.s.view(job)
+		if state := view.state(); sub.told[id] == state {
+			continue // several changes were one to us
+		} else {
+			sub.told[id] = state
+		}
+		if err := sub.send(actors.TaskChanged, view.detailed(false)); err != nil {
 			return err
 		}
 	}
