@@ -30,31 +30,13 @@ func TestTaskTranscripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			archive := txtar.Parse(data)
-			synctest.Test(t, func(t *testing.T) { playTasks(t, archive) })
+			synctest.Test(t, func(t *testing.T) { playWith(t, newFakeBroker(t, longSource()), archive) })
 			if *update {
 				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
 		})
-	}
-}
-
-func playTasks(t *testing.T, archive *txtar.Archive) {
-	p := &player{t: t, front: serve(t, newFakeBroker(t, longSource()), nil), answers: map[string]chan string{}}
-	defer func() {
-		p.front.stop()
-		synctest.Wait()
-	}()
-	for i := range archive.Files {
-		section := &archive.Files[i]
-		if want, is := p.step(section.Name, string(section.Data)); is {
-			if *update {
-				section.Data = []byte(want)
-			} else if want != string(section.Data) {
-				t.Errorf("section %q\ngot:\n%s\nwant:\n%s", section.Name, want, section.Data)
-			}
-		}
 	}
 }
 

@@ -80,8 +80,12 @@ type player struct {
 }
 
 func play(t *testing.T, archive *txtar.Archive) {
-	b := newFakeBroker(t, catalog.Source{Backend: "late"})
-	p := &player{t: t, front: serve(t, b, nil), answers: map[string]chan string{}}
+	playWith(t, newFakeBroker(t, catalog.Source{Backend: "late"}), archive)
+}
+
+// playWith plays a transcript in front of b.
+func playWith(t *testing.T, b *fakeBroker, archive *txtar.Archive) {
+	p := &player{t: t, front: serve(t, b, nil), answers: map[string]chan string{}, streams: map[string]*stream{}}
 	defer func() {
 		p.bridge.close()
 		for _, s := range p.streams {
@@ -111,9 +115,6 @@ func (p *player) step(name, data string) (got string, is bool) {
 		answer := make(chan string, 1)
 		ctx, leave := context.WithCancel(context.Background())
 		s := &stream{leave: leave}
-		if p.streams == nil {
-			p.streams = map[string]*stream{}
-		}
 		p.answers[n], p.streams[n] = answer, s
 		go func() {
 			p.send(ctx, s, line, data)
