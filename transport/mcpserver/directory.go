@@ -25,12 +25,12 @@ type directory struct {
 	mu    sync.Mutex
 	at    map[string]*offered // by backend
 	links map[string]string   // URI -> backend
-	asked map[*offerKind]*asking
+	asked map[*offerKind]*reading
 }
 
-// asking is one time that the lists of a kind are asked for because something
+// reading is one time that the lists of a kind are asked for because something
 // was not in them.
-type asking struct {
+type reading struct {
 	done chan struct{} // closed when they are there
 	at   time.Time     // when that was
 }
@@ -156,11 +156,11 @@ func (d *directory) renew(ctx context.Context, kind *offerKind, now func() time.
 
 // turn gives the reading that is under way, or a new one that is the caller's;
 // nil when the lists are fresh.
-func (d *directory) turn(kind *offerKind, now time.Time) (a *asking, mine bool) {
+func (d *directory) turn(kind *offerKind, now time.Time) (a *reading, mine bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.asked == nil {
-		d.asked = map[*offerKind]*asking{}
+		d.asked = map[*offerKind]*reading{}
 	}
 	if a = d.asked[kind]; a != nil {
 		if a.at.IsZero() {
@@ -170,12 +170,12 @@ func (d *directory) turn(kind *offerKind, now time.Time) (a *asking, mine bool) 
 			return nil, false
 		}
 	}
-	a = &asking{done: make(chan struct{})}
+	a = &reading{done: make(chan struct{})}
 	d.asked[kind] = a
 	return a, true
 }
 
-func (d *directory) turned(ctx context.Context, kind *offerKind, a *asking, now func() time.Time) {
+func (d *directory) turned(ctx context.Context, kind *offerKind, a *reading, now func() time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if a.at = now(); ctx.Err() != nil {
