@@ -70,6 +70,9 @@ type flight struct {
 	taken     chan struct{} // closed when the broker has begun to answer, or never will
 	once      sync.Once
 	cancelled bool // under bridge.mu
+	carried   carried
+	end       context.CancelFunc // hangs up; nil in the handshake era
+	stays     bool               // it is answered when the client leaves
 }
 
 func (f *flight) arrive() { f.once.Do(func() { close(f.taken) }) }
@@ -271,6 +274,9 @@ func (r *bridge) handle(ctx context.Context, data []byte) {
 	}
 	if msg.Kind != jsonrpc.Request {
 		after := r.overtaken(msg)
+		if r.hangUp(after) {
+			return
+		}
 		select {
 		case r.notices <- struct{}{}:
 		case <-ctx.Done():
@@ -295,6 +301,10 @@ func (r *bridge) handle(ctx context.Context, data []byte) {
 		r.say(refusalError(msg.ID, broker.Refuse(broker.CodeDuplicateRequestID, "A request with this id is still running.", nil)))
 		return
 	}
+	if f.carried = carriage(msg); f.carried.header != nil {
+		ctx, f.end = context.WithCancel(ctx)
+		f.stays = msg.Method == "subscriptions/listen"
+	}
 	r.work.Go(func() {
 		defer func() { <-r.slots }()
 		defer r.land(f)
@@ -318,6 +328,9 @@ func (r *bridge) takeOff(id []byte) (*flight, bool) {
 
 func (r *bridge) land(f *flight) {
 	f.arrive()
+	if f.end != nil {
+		f.end()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.flights[f.id] == f {
@@ -347,6 +360,7 @@ func (r *bridge) overtaken(msg jsonrpc.Message) *flight {
 // settle waits for running requests after the input's end and reports whether
 // all have ended.
 func (r *bridge) settle(ctx context.Context) bool {
+	r.hushed()
 	ended := r.ended()
 	timer := time.NewTimer(r.Grace)
 	defer timer.Stop()

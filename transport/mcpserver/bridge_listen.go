@@ -92,7 +92,7 @@ func (r *bridge) hear(ctx context.Context, anew bool) (again bool) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := r.postTo(ctx, base, token, http.MethodGet, nil, false)
+	resp, err := r.postTo(ctx, base, token, http.MethodGet, nil, carried{})
 	if err != nil {
 		return true
 	}

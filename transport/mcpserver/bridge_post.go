@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -51,13 +52,13 @@ func (r *bridge) target(anew bool) (base, token string, err error) {
 // post delivers one message. A second attempt is made only after the first
 // certainly had no effect: there was no connection, or the token was refused,
 // which happens before anything is read.
-func (r *bridge) post(ctx context.Context, method string, body []byte, initialize bool) (*http.Response, error) {
+func (r *bridge) post(ctx context.Context, method string, body []byte, c carried) (*http.Response, error) {
 	for attempt := 0; ; attempt++ {
 		base, token, err := r.target(attempt > 0)
 		if err != nil {
 			return nil, err
 		}
-		resp, err := r.postTo(ctx, base, token, method, body, initialize)
+		resp, err := r.postTo(ctx, base, token, method, body, c)
 		var l *lost
 		switch {
 		case err == nil && resp.StatusCode == http.StatusUnauthorized && attempt == 0:
@@ -71,7 +72,7 @@ func (r *bridge) post(ctx context.Context, method string, body []byte, initializ
 	}
 }
 
-func (r *bridge) postTo(ctx context.Context, base, token, method string, body []byte, initialize bool) (*http.Response, error) {
+func (r *bridge) postTo(ctx context.Context, base, token, method string, body []byte, c carried) (*http.Response, error) {
 	endpoint := base + "/mcp"
 	if r.Profile != "" {
 		endpoint += "/" + url.PathEscape(r.Profile)
@@ -93,10 +94,13 @@ func (r *bridge) postTo(ctx context.Context, base, token, method string, body []
 		req.Header.Set("Accept", "text/event-stream")
 	}
 	r.mu.Lock()
-	if !initialize && r.session != "" {
+	switch {
+	case c.header != nil:
+		maps.Copy(req.Header, c.header)
+	case !c.fresh && r.session != "":
 		req.Header.Set(headerSession, r.session)
 	}
-	if !initialize && r.version != "" {
+	if c.header == nil && !c.fresh && r.version != "" {
 		req.Header.Set(headerVersion, r.version)
 	}
 	r.mu.Unlock()
@@ -143,7 +147,7 @@ func (r *bridge) notify(ctx context.Context, msg jsonrpc.Message, data []byte, a
 		case <-ctx.Done():
 		}
 	}
-	resp, err := r.post(ctx, http.MethodPost, data, false)
+	resp, err := r.post(ctx, http.MethodPost, data, carried{})
 	if err != nil {
 		var l *lost
 		if errors.As(err, &l) && !l.arrived && ctx.Err() == nil {
@@ -161,8 +165,7 @@ func (r *bridge) notify(ctx context.Context, msg jsonrpc.Message, data []byte, a
 func (r *bridge) request(ctx context.Context, msg jsonrpc.Message, data []byte, f *flight) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	initialize := msg.Method == "initialize"
-	resp, err := r.post(ctx, http.MethodPost, data, initialize)
+	resp, err := r.post(ctx, http.MethodPost, data, f.carried)
 	f.arrive()
 	if err != nil {
 		r.broken(msg, f, err)
@@ -258,7 +261,7 @@ func (r *bridge) broken(msg jsonrpc.Message, f *flight, err error) {
 	arrived := !errors.As(err, &l) || l.arrived
 	var refusal *broker.Refusal
 	switch {
-	case r.wasCancelled(f) && arrived:
+	case r.wasCancelled(f) && (arrived || f.end != nil):
 		return // the client waits for nothing any more
 	case errors.Is(err, errTooLarge):
 		refusal = broker.Refuse(broker.CodeAnswerTooLarge, "The answer is longer than a line may be. The request itself was handled.", map[string]any{"limit_bytes": r.MaxLine})
@@ -303,7 +306,7 @@ func (r *bridge) goodbye(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if resp, err := r.postTo(ctx, base, token, http.MethodDelete, nil, false); err == nil {
+	if resp, err := r.postTo(ctx, base, token, http.MethodDelete, nil, carried{}); err == nil {
 		discard(resp.Body)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"berth/transport/jsonrpc"
 )
 
 // roundTrip is a broker as the bridge's HTTP client meets it.
@@ -383,4 +385,54 @@ func TestBridgeOverTCP(t *testing.T) {
 			t.Errorf("got %q and %q", out.String(), errs.String())
 		}
 	}
+}
+
+func TestBridgeHangsUpOnSubscriptionsWhenItsClientLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(t, newFakeBroker(t), nil)
+		r := startBridge(t, f, Bridge{})
+		r.write(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"` +
+			metaVersion + `":"2026-07-28","` + metaCapabilities + `":{}}}}` + "\n")
+		if got := r.output(); !strings.Contains(got, acknowledged) {
+			t.Fatal(got)
+		}
+		began := time.Now()
+		if err := r.close(); err != nil || time.Since(began) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		f.stop()
+	})
+}
+
+func TestBridgeSaysInHeadersWhatTheBodySays(t *testing.T) {
+	for _, name := range []string{"plain", "two words", " spaced", "n\u00e4me", "=?base64?x?=", "new\nline", ""} {
+		params := `{"name":` + string(jsonrpc.Quote(name)) + `,"_meta":{"` + metaVersion + `":"2026-07-28"}}`
+		c := carriage(jsonrpc.Message{Method: "tools/call", Params: []byte(params)})
+		if problem := checkHeaders(c.header, "tools/call", object(t, params)); problem != "" {
+			t.Errorf("%q: %s", name, problem)
+		}
+		if value := c.header.Get(headerName); value != headerSafe(value) {
+			t.Errorf("%q is no header", value)
+		}
+	}
+}
+
+func TestBridgeCancelOfTheStatelessEraEndsTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(t, newFakeBroker(t), nil)
+		r := startBridge(t, f, Bridge{})
+		r.write(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"fs__hang","_meta":{"` + metaVersion + `":"2026-07-28","` + metaCapabilities + `":{}}}}` + "\n")
+		time.Sleep(2 * time.Second) // its stream is open
+		r.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` + "\n")
+		if verb := <-f.broker.dropped; verb != "hang" {
+			t.Error(verb)
+		}
+		if got := r.output(); got != "" {
+			t.Errorf("a cancelled request was answered: %s", got)
+		}
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+		f.stop()
+	})
 }

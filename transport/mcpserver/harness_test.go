@@ -321,6 +321,9 @@ func serve(t testing.TB, b *fakeBroker, change func(*Options)) *front {
 // stop ends the server inside its bubble. net/http lingers half a second on a
 // connection that it closes before all was read; the bubble's clock skips that.
 func (f *front) stop() {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	f.Drain(over) // as serve does, without its patience
 	f.client.CloseIdleConnections()
 	_ = f.http.Close()
 	time.Sleep(time.Second)
