@@ -78,6 +78,7 @@ func TestEveryLossAndEveryStaleExcuseIsAFault(t *testing.T) {
 		{name: "lost once", direct: []outcome{ok, ok}, through: []outcome{ok, bad}, want: "pass directly, 1/2 through"},
 		{name: "lost, and passed directly once", direct: []outcome{bad, ok}, through: []outcome{bad, bad}, want: "is lost"},
 		{name: "lost, not required", direct: []outcome{ok}, through: []outcome{warn}, optional: true, want: "is lost"},
+		{name: "a warning directly, a failure through Berth", direct: []outcome{warn}, through: []outcome{bad}, optional: true},
 		{name: "a warning as well", direct: []outcome{warn}, through: []outcome{warn}},
 		{name: "a warning more", direct: []outcome{ok}, through: []outcome{warn}, want: "is lost"},
 		{name: "both fail", direct: []outcome{bad}, through: []outcome{bad}},

@@ -134,10 +134,11 @@ func (t *tally) countRequired(fits func(string) bool) int {
 	return n
 }
 
-// lost reports whether Berth ever did worse than the server alone ever did.
+// lost reports whether the server alone ever passed what Berth once did not. A
+// scenario that is not clean without Berth has nothing to lose.
 func (t *tally) lost(name string) bool {
 	direct, through := t.direct.scenarios[name], t.through.scenarios[name]
-	return direct != nil && through != nil && direct.best > nothing && through.worst < direct.best
+	return direct != nil && direct.best == passed && through != nil && through.worst != passed
 }
 
 // faults are the reasons for which the run fails.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -11,7 +12,7 @@ import (
 // to the right answer of its tool "noisy".
 type noisy struct {
 	*held
-	say func(out *reply)
+	say atomic.Value // string
 }
 
 func newNoisy() *noisy {
@@ -20,7 +21,7 @@ func newNoisy() *noisy {
 	right := n.handle
 	n.handle = func(out *reply, m message) {
 		if strings.Contains(string(m.Params), `"noisy"`) {
-			n.say(out)
+			out.send([]byte(strings.ReplaceAll(n.say.Load().(string), "ID", string(out.id))))
 		}
 		right(out, m)
 	}
@@ -80,7 +81,7 @@ func TestNoiseOfABackendIsNobodysAnswerAndHarmsNobody(t *testing.T) {
 		end := n.hold(t, s)
 		for _, tt := range noise {
 			t.Run(tt.name, func(t *testing.T) {
-				n.say = func(out *reply) { out.send([]byte(strings.ReplaceAll(tt.text, "ID", string(out.id)))) }
+				n.say.Store(tt.text)
 				got, err := s.call("noisy")
 				if err != nil || !strings.Contains(string(got), `"echo"`) {
 					t.Errorf("the call: %s, %v", got, err)
@@ -93,8 +94,8 @@ func TestNoiseOfABackendIsNobodysAnswerAndHarmsNobody(t *testing.T) {
 		if err := end(); err != nil {
 			t.Errorf("the call that was running: %v", err)
 		}
-		if n.lives != 1 {
-			t.Errorf("the backend had %d lives: a line of noise ended one", n.lives)
+		if lives := n.lived(); lives != 1 {
+			t.Errorf("the backend had %d lives: a line of noise ended one", lives)
 		}
 	})
 }
@@ -121,9 +122,9 @@ func TestAnAnswerThatIsNoneEndsItsCallAndHarmsNobody(t *testing.T) {
 	}
 	eachKind(t, func(t *testing.T, k kind) {
 		h := newHeld()
-		var text string
+		var text atomic.Value // string
 		h.handle = answering(h, func(out *reply) {
-			for part := range strings.SplitSeq(text, "\x00") {
+			for part := range strings.SplitSeq(text.Load().(string), "\x00") {
 				out.send([]byte(strings.ReplaceAll(part, "ID", string(out.id))))
 			}
 		})
@@ -133,7 +134,7 @@ func TestAnAnswerThatIsNoneEndsItsCallAndHarmsNobody(t *testing.T) {
 		end := h.hold(t, s)
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
-				text = tt.text
+				text.Store(tt.text)
 				checkSaid(t, s, tt.want)
 				if got, err := s.call("held-not"); err == nil {
 					t.Errorf("a verb that is nobody's: %s", got)
@@ -143,8 +144,8 @@ func TestAnAnswerThatIsNoneEndsItsCallAndHarmsNobody(t *testing.T) {
 		if err := end(); err != nil {
 			t.Errorf("the call that was running: %v", err)
 		}
-		if h.lives != 1 {
-			t.Errorf("the backend had %d lives: an answer ended one", h.lives)
+		if lives := h.lived(); lives != 1 {
+			t.Errorf("the backend had %d lives: an answer ended one", lives)
 		}
 	})
 }
@@ -269,8 +270,9 @@ func TestWhatAnHTTPBackendMayAnswerWith(t *testing.T) {
 		{"a stream over the limit", "text/event-stream", 200, `data: {"jsonrpc":"2.0","id":ID,"result":{"a":"` + strings.Repeat("x", maxAnswer) + "\"}}\n\n", "answer_too_large"},
 	}
 	h := newHeld()
-	now := tests[0]
+	var current atomic.Int64
 	h.handle = answering(h, func(out *reply) {
+		now := tests[current.Load()]
 		if now.status == 307 {
 			out.http.Header().Set("Location", "/elsewhere")
 		}
@@ -286,9 +288,9 @@ func TestWhatAnHTTPBackendMayAnswerWith(t *testing.T) {
 	defer r.close()
 	s := r.handshake()
 	end := h.hold(t, s)
-	for _, tt := range tests {
+	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			now = tt
+			current.Store(int64(i))
 			checkSaid(t, s, tt.want)
 		})
 	}

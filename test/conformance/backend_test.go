@@ -73,6 +73,13 @@ func (b *backend) introduce(out *reply, m message) bool {
 	return true
 }
 
+// lived is how often it was introduced.
+func (b *backend) lived() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lives
+}
+
 func (b *backend) respond(out *reply, m message) {
 	switch {
 	case b.introduce(out, m):
