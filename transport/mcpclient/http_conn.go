@@ -46,10 +46,12 @@ type httpConn struct {
 	header atomic.Pointer[http.Header]
 
 	// Shared and safe.
-	lastID  atomic.Int64
-	desk    *desk
-	probing atomic.Bool
-	lost    atomic.Bool // the session is unknown to the backend: no DELETE
+	lastID    atomic.Int64
+	stateless atomic.Bool // the backend is of that era
+	bound     atomic.Pointer[map[string][]binding]
+	desk      *desk
+	probing   atomic.Bool
+	lost      atomic.Bool // the session is unknown to the backend: no DELETE
 
 	mu       sync.Mutex
 	closing  context.Context     // of the first Close
@@ -62,9 +64,18 @@ func (c *httpConn) Incarnation() broker.Incarnation { return c.incarnation }
 
 // Call implements broker.Conn.
 func (c *httpConn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {
-	x := &exchange{id: c.lastID.Add(1), call: call, who: newCaller(call, peer)}
-	defer x.who.finish()
-	params := call.Params
+	who := newCaller(call, peer)
+	defer who.finish()
+	params, err := undressed(call)
+	if err != nil {
+		return broker.Answer{}, badParams()
+	}
+	return c.send(ctx, call, who, params)
+}
+
+// send sends the call with params and waits for its answer.
+func (c *httpConn) send(ctx context.Context, call *broker.Call, who *caller, params json.RawMessage) (broker.Answer, error) {
+	x := &exchange{id: c.lastID.Add(1), call: call, who: who, extra: c.headers(call.Method, params)}
 	switch {
 	case x.who.progress:
 		var err error
@@ -101,7 +112,11 @@ func (c *httpConn) exchange(ctx context.Context, x *exchange, method string, par
 }
 
 func (c *httpConn) conclude(x *exchange) (broker.Answer, error) {
-	a, err := x.answer.answer(c.incarnation.RuntimeID)
+	id := ""
+	if x.who != nil { // else the incarnation may not be known yet
+		id = c.incarnation.RuntimeID
+	}
+	a, err := x.answer.answer(id)
 	if err != nil {
 		c.noise.broken.Add(1)
 		return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "the backend answered with an error that is no JSON-RPC error"}
@@ -155,6 +170,8 @@ func (c *httpConn) failure(ctx context.Context, x *exchange, err error, abandone
 			Dispatched: true, Abandoned: true,
 			Cause: "the call was cancelled and the backend gave no answer within the grace",
 		}
+	case ctx.Err() != nil && x.cancelled() && c.stateless.Load():
+		return &broker.Failure{Dispatched: true, Cause: "the call was cancelled, of which the end of its stream told the backend"}
 	case ctx.Err() != nil && x.cancelled():
 		return &broker.Failure{Dispatched: true, Cause: "the call was cancelled and the backend ended it without an answer"}
 	case refusedConnection(err):
@@ -174,21 +191,16 @@ func (c *httpConn) interrupt(ctx context.Context, x *exchange) {
 	if !x.beginGrace(c.opts.CancelGrace) {
 		return // it has its answer
 	}
+	if c.stateless.Load() {
+		x.stop() // the end of the stream is the cancel
+		return
+	}
 	why := reason(ctx)
 	c.help(func(helping context.Context) {
 		if c.notify(helping, cancelledMethod, cancelParams(x.id, why)) != nil {
 			c.noise.lostReplies.Add(1)
 		}
 	})
-}
-
-// background runs what lasts as long as the life.
-func (c *httpConn) background(f func(ctx context.Context)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing == nil {
-		c.helpersW.Go(func() { f(c.ctx) })
-	}
 }
 
 // help runs a bounded helper of this life, or drops it when too many run.
@@ -225,7 +237,7 @@ func (c *httpConn) gone(dispatched bool) *broker.Failure {
 // request is the handshake's view of the connection: nothing of it is worth a
 // cancel, so the end of ctx ends the request itself.
 func (c *httpConn) request(ctx context.Context, method string, params json.RawMessage) (broker.Answer, error) {
-	x := &exchange{id: c.lastID.Add(1), plain: true, starts: method == string(mcp.MethodInitialize)}
+	x := &exchange{id: c.lastID.Add(1), plain: true, starts: method == string(mcp.MethodInitialize), extra: c.headers(method, params)}
 	err := c.postUnder(ctx, x, appendRequest(nil, x.id, method, params))
 	if x.answer != nil {
 		return c.conclude(x)
@@ -239,6 +251,17 @@ func (c *httpConn) request(ctx context.Context, method string, params json.RawMe
 	return broker.Answer{}, c.failure(ctx, x, err, false)
 }
 
+// listen sends a request whose answer ends a stream of notifications, which
+// take gets. The end of ctx ends the stream.
+func (c *httpConn) listen(ctx context.Context, method string, params json.RawMessage, take func(*message)) (broker.Answer, error) {
+	x := &exchange{id: c.lastID.Add(1), plain: true, listen: take, extra: c.headers(method, params)}
+	err := c.postUnder(ctx, x, appendRequest(nil, x.id, method, params))
+	if x.answer != nil {
+		return c.conclude(x)
+	}
+	return broker.Answer{}, c.failure(ctx, x, err, false)
+}
+
 func (c *httpConn) notify(ctx context.Context, method string, params json.RawMessage) error {
 	x := &exchange{}
 	if err := c.postUnder(ctx, x, appendRequest(nil, 0, method, params)); err != nil {
@@ -248,6 +271,12 @@ func (c *httpConn) notify(ctx context.Context, method string, params json.RawMes
 		return c.failure(ctx, x, err, false)
 	}
 	return nil
+}
+
+// outdated implements hop.
+func (c *httpConn) outdated(cause string) bool {
+	c.life.end(cause)
+	return true
 }
 
 // Close implements broker.Conn: it ends what runs and deletes the session.

@@ -33,6 +33,8 @@ type exchange struct {
 	who    *caller         // of the call
 	plain  bool            // of the handshake
 	starts bool            // it asks for the session
+	extra  http.Header     // headers of this request alone
+	listen func(*message)  // takes the notifications of the stream
 	ctx    context.Context // of the HTTP request
 	stop   context.CancelFunc
 	hand   handover
@@ -148,7 +150,7 @@ func (c *httpConn) postUnder(ctx context.Context, x *exchange, body []byte) erro
 // holds when the error is nil; for a notification there is none. It ends
 // x.ctx, or leaves that to the reading of what follows the answer.
 func (c *httpConn) post(x *exchange, body []byte) error {
-	resp, err := c.send(x, body)
+	resp, err := c.hand(x, body)
 	if err != nil {
 		x.stop()
 		return err
@@ -164,13 +166,23 @@ func (c *httpConn) post(x *exchange, body []byte) error {
 	return err
 }
 
-// send hands the message to the network, again only when a connection that
+// request makes the POST of the message.
+func (x *exchange) request(c *httpConn, ctx context.Context, body []byte) *http.Request {
+	req := c.newRequest(ctx, http.MethodPost, body)
+	if len(x.extra) > 0 {
+		req.Header = maps.Clone(req.Header)
+		maps.Copy(req.Header, x.extra)
+	}
+	return req
+}
+
+// hand hands the message to the network, again only when a connection that
 // had been used before turned out dead and nothing was written on it.
-func (c *httpConn) send(x *exchange, body []byte) (*http.Response, error) {
+func (c *httpConn) hand(x *exchange, body []byte) (*http.Response, error) {
 	const tries = 4
 	traced := x.hand.trace(x.ctx)
 	for try := 1; ; try++ {
-		resp, err := c.base.RoundTrip(c.newRequest(traced, http.MethodPost, body))
+		resp, err := c.base.RoundTrip(x.request(c, traced, body))
 		if err == nil {
 			return resp, nil
 		}

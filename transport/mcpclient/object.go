@@ -128,6 +128,11 @@ func with(object []byte, key string, value []byte) ([]byte, error) {
 
 // without gives object without the members named key.
 func without(object []byte, key string) ([]byte, error) {
+	return withoutSome(object, func(name []byte) bool { return string(name) == key })
+}
+
+// withoutSome gives object without the members that drop names.
+func withoutSome(object []byte, drop func(name []byte) bool) ([]byte, error) {
 	type span struct{ from, to int }
 	var kept []span
 	first, dropped := -1, false
@@ -137,7 +142,7 @@ func without(object []byte, key string) ([]byte, error) {
 			first = m.nameStart
 		}
 		end = m.valueEnd
-		if string(name) == key {
+		if drop(name) {
 			dropped = true
 			return nil
 		}
