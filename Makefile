@@ -11,10 +11,11 @@ FUZZTIME ?= 20s
 CRASH_ROUNDS ?= 100
 TEST_TIMEOUT ?= 10m
 BENCH_FLAGS ?=
+CONFORMANCE_FLAGS ?=
 
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
-.PHONY: build test lint fuzz demo crash bench test-real generate clean help
+.PHONY: build test lint fuzz demo crash bench conformance test-real generate clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -60,6 +61,19 @@ crash: ## the crash suite, CRASH_ROUNDS (100) rounds
 bench: ## measure Berth against a bare proxy, its backends and the disk (BENCH_FLAGS=-quick: a rough look)
 	$(GO) run ./cmd/berth-bench $(BENCH_FLAGS)
 
+# The suite comes from npm, in the version of test/conformance/package.json, and
+# with it a Node where the machine's is older than the suite needs; the server
+# that it is run against comes from the Go module proxy.
+conformance: .conformance/installed ## the official suite, directly and through Berth (CONFORMANCE_FLAGS="--rounds 20 --only GLOB"; needs npm)
+	$(GO) run ./cmd/berth-conformance --suite .conformance $(CONFORMANCE_FLAGS)
+
+.conformance/installed: test/conformance/package.json test/conformance/package-lock.json
+	@command -v node >/dev/null && command -v npm >/dev/null || { echo "make conformance needs npm on the PATH; nothing was tested." >&2; exit 1; }
+	rm -rf .conformance && mkdir .conformance && cp $^ .conformance
+	cd .conformance && npm ci --ignore-scripts --no-audit --no-fund --loglevel error \
+	  $$(if [ "$$(node -p 'process.versions.node.split(".")[0]')" -ge 22 ]; then echo --omit=optional; fi)
+	touch $@
+
 # What is not ours comes from npm, in the versions of test/real/package.json,
 # into .real, which git ignores (and Go, for its dot). No script of a package
 # runs but the one that puts the Claude Code binary in its place.
@@ -75,4 +89,4 @@ test-real: ## against server-everything, a real Claude Code and a real Codex (ne
 	touch $@
 
 clean: ## remove what was built
-	rm -rf bin .real
+	rm -rf bin .real .conformance

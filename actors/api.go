@@ -60,6 +60,15 @@ type Request struct {
 	// Peer is the caller while it waits; nothing of it is called after Do has
 	// returned.
 	Peer broker.Peer
+	// Tasks says that the caller takes a job as a task: what the backend asks
+	// after the reply is kept as a question of the job, unless Tasks gives the
+	// error that answers it at once. Nil: the caller of a job cannot be asked.
+	Tasks func(method string, params json.RawMessage) *broker.RPCError
+	// DropCancels makes the end of Do's ctx a cancel, as in the stateless era of
+	// the protocol, where a client has no other way to say it.
+	DropCancels bool
+
+	asking func() bool // a question to the caller is open; nil: never
 }
 
 // Reply is the one answer to a Request: exactly one of Answer, Refusal and Job
@@ -105,6 +114,7 @@ const (
 	StateBackoff  BackendState = "backoff"
 	StateRefused  BackendState = "refused"
 	StateStopped  BackendState = "stopped"
+	StateDisabled BackendState = "disabled"
 )
 
 // BackendView is a backend as an operator sees it. A nil pointer is unknown.

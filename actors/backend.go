@@ -33,6 +33,9 @@ type BackendConfig struct {
 	StaleAfter  func(verb string) time.Duration
 	EnvNames    []string
 	HeaderNames []string
+	// Origin names what is reached, so that the catalog of one program is not
+	// served for another under the same name.
+	Origin string
 	// Tools is how many tools the stored catalog has; nil: none is stored.
 	Tools *int
 }
@@ -213,10 +216,11 @@ type run struct {
 // backend owns one backend: its connection, identity, queue and seats.
 type backend struct {
 	// fixed at construction
-	sys  *System
-	cfg  BackendConfig
-	life uint64
-	log  *slog.Logger
+	sys     *System
+	cfg     BackendConfig
+	session string // whose instance it is; empty: everybody's
+	life    uint64
+	log     *slog.Logger
 
 	// owned by the actor
 	self         *actor.PID
@@ -248,12 +252,12 @@ type backend struct {
 	relisting    bool
 }
 
-func newBackend(sys *System, cfg BackendConfig) *backend {
+func newBackend(sys *System, cfg BackendConfig, session string) *backend {
 	if cfg.StartTimeout <= 0 {
 		cfg.StartTimeout = defaultStartTimeout
 	}
 	return &backend{
-		sys: sys, cfg: cfg, life: sys.lives.Add(1),
+		sys: sys, cfg: cfg, session: session, life: sys.lives.Add(1),
 		log:   sys.log.With(slog.String("backend", cfg.Name)),
 		state: StateIdle, since: sys.now(), tools: cfg.Tools,
 		queue:   admission.New(cfg.Admission),
@@ -304,6 +308,8 @@ func (b *backend) Receive(ctx actor.Context) {
 		b.relist(m)
 	case *relisted:
 		b.relisted(m)
+	case *tell:
+		b.tell(m)
 	case *ensureUp:
 		if b.conn == nil {
 			if r := b.wake(); r != nil {

@@ -152,6 +152,7 @@ func (b *backend) runDone(m *runDone) {
 		out.refusal = m.refusal
 	case m.failure != nil:
 		out.refusal = runRefusal(r, m.failure)
+		b.turnedAway(m)
 		if m.failure.Abandoned {
 			b.queue.Abandon(m.callID, b.sys.now())
 		}
@@ -264,7 +265,7 @@ func (b *backend) dequeue(o *offer) {
 
 // disconnected applies DESIGN section 4 "Disconnect" for the older protocol.
 func (b *backend) disconnected(callID string) {
-	if r, ok := b.runs[callID]; ok && r.offer.call.Effects != broker.Read {
+	if r, ok := b.runs[callID]; ok && r.offer.call.Effects != broker.Read && r.offer.call.CanBeJob() {
 		b.sys.send(r.offer.owner, &stillRunning{callID: callID})
 		return
 	}

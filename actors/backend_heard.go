@@ -14,11 +14,8 @@ import (
 // outside of any call: that its lists have changed, that a resource has, a log
 // message.
 
-// The notifications that mean something to the broker itself.
-const (
-	toolsChanged    = "notifications/tools/list_changed"
-	resourceUpdated = "notifications/resources/updated"
-)
+// toolsChanged is the notification that means something to the broker itself.
+const toolsChanged = "notifications/tools/list_changed"
 
 // relistAfter is how long a change of the tools is let settle before they are
 // asked for, so that a burst of notifications costs one list.
@@ -83,9 +80,9 @@ func (e *ear) take() []Notice {
 func (b *backend) ear(incarnation uint64) broker.Hear {
 	e := &ear{}
 	b.hearing = e
-	self, name, m := b.self, b.cfg.Name, &heard{life: b.life, incarnation: incarnation}
+	self, name, session, m := b.self, b.cfg.Name, b.session, &heard{life: b.life, incarnation: incarnation}
 	return func(method string, params json.RawMessage) {
-		if e.put(Notice{Backend: name, Method: method, Params: params}) {
+		if e.put(Notice{Backend: name, Session: session, Method: method, Params: params}) {
 			b.sys.send(self, m)
 		}
 	}

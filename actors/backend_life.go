@@ -101,6 +101,7 @@ func (b *backend) opened(m *opened) {
 	b.log.Info("backend is ready", slog.String("runtime_id", b.inc.RuntimeID), slog.Int("tools", n))
 	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, inc: b.inc})
 	b.watch()
+	b.tell(&tell{all: true})
 	parked, control := b.parked, b.control
 	b.parked, b.control = nil, nil
 	for _, r := range parked {
@@ -206,6 +207,19 @@ func (b *backend) lost(cause string) {
 	b.setState(StateBackoff)
 }
 
+// turnedAway takes the word of a call that the backend no longer accepts our
+// credentials.
+func (b *backend) turnedAway(m *runDone) {
+	f := m.failure
+	if !f.Gone || f.Refusal == nil || f.Refusal.Code != broker.CodeBackendRefused || m.incarnation != b.incarnation {
+		return
+	}
+	b.lost(f.Cause)
+	b.lastError = f.Cause
+	b.setState(StateRefused)
+	b.since = b.sys.now()
+}
+
 // giveUp answers everything this life holds, before it ends.
 func (b *backend) giveUp() {
 	stopping := broker.Refuse(broker.CodeShuttingDown, "The backend "+b.cfg.Name+" is stopping; the call was not sent.", map[string]any{"backend": b.cfg.Name})
@@ -239,7 +253,9 @@ func (b *backend) view() BackendView {
 		Shed: stats.Shed, Abandoned: stats.Abandoned, OldestWait: stats.OldestWait,
 		EnvNames: b.cfg.EnvNames, HeaderNames: b.cfg.HeaderNames,
 	}
-	if b.state == StateBackoff {
+	if b.state == StateBackoff && !now.Before(b.backoffUntil) && !b.wantUp() {
+		v.State = StateIdle // the pause is over; the next call starts it
+	} else if b.state == StateBackoff {
 		until := b.backoffUntil
 		v.BackoffUntil = &until
 	}

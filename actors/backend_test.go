@@ -210,6 +210,21 @@ func TestBackendThatRefusesCredentialsIsLeftAloneForAWhile(t *testing.T) {
 	})
 }
 
+func TestCredentialsThatAreNoLongerAcceptedShowInTheState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{call: failing(&broker.Failure{Dispatched: true, Gone: true, Cause: "HTTP 401", Refusal: broker.Refuse(broker.CodeBackendRefused, "no", nil)})})
+		if got := w.code(w.do()); got != broker.CodeBackendRefused {
+			t.Fatal(got)
+		}
+		if v := w.Backends(context.Background())[0]; v.State != StateRefused || v.LastError != "HTTP 401" {
+			t.Fatalf("%+v", v)
+		}
+		if got := w.code(w.do()); got != broker.CodeBackendRefused || w.up.attempts() != 1 {
+			t.Fatal(got, w.up.attempts())
+		}
+	})
+}
+
 func TestStartHasItsOwnLimitAndCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, &upstream{open: func(ctx context.Context, _ int) (*conn, error) {

@@ -9,6 +9,7 @@ import (
 // changed. Method and Params are those of a notification of the protocol.
 type Notice struct {
 	Backend string
+	Session string // whose instance of the backend it is; empty: everybody's
 	Method  string
 	Params  json.RawMessage
 }
@@ -71,7 +72,7 @@ func (h *hub) publish(n Notice) {
 func (l *Listener) put(n Notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := n.Backend + "\x00" + n.Method + "\x00" + string(n.Params)
+	key := n.Backend + "\x00" + n.Session + "\x00" + n.Method + "\x00" + string(n.Params)
 	if _, ok := l.waiting[key]; !ok {
 		if len(l.order) >= maxNotices {
 			l.missed = true
@@ -108,3 +109,6 @@ func (l *Listener) Close() {
 	defer l.hub.mu.Unlock()
 	delete(l.hub.listeners, l)
 }
+
+// Publish tells the listeners what a part of the broker itself has to say.
+func (s *System) Publish(n Notice) { s.hub.publish(n) }

@@ -26,6 +26,10 @@ type jobStart struct {
 	req     Request
 	promote bool
 	record  *broker.Job // recovered
+	// adopt is the answer of a call that goes on as work in its backend; the
+	// call itself is over.
+	adopt *outcome
+	track *broker.Tracking // of adopt
 }
 
 // Reject tells the session that there will be no job.
@@ -35,10 +39,17 @@ func (m *jobStart) Reject(error) {
 	}
 	a := &jobAnswer{callID: m.req.Call.ID, stays: m.promote}
 	if !m.promote {
-		m.sys.budget.Give(m.req.Call.Bytes())
+		m.give()
 		a.reply = Reply{Refusal: stoppingRefusal()}
 	}
 	m.sys.send(m.owner, a)
+}
+
+// give returns the bytes of a call that no backend was offered.
+func (m *jobStart) give() {
+	if m.adopt == nil {
+		m.sys.budget.Give(m.req.Call.Bytes())
+	}
 }
 
 // cancelClaim is a harness's cancel of a call that is being made a job. It
@@ -115,6 +126,7 @@ type job struct {
 	cancels []*cancelJob      // wait for the outcome to be durable
 	retry   *backoff.ExponentialBackOff
 	poll    string // call id of the poll in flight
+	fetch   bool   // the poll is for the result of a task that has ended
 	checked bool   // a recovered job's backend has shown the recorded runtime id
 	noted   time.Time
 	panicky string // first line of a panic
@@ -128,6 +140,11 @@ func newJob(sys *System, start *jobStart) *job {
 	} else {
 		j.record = sys.newRecord(start)
 		j.step = stepCreate
+		if start.adopt != nil {
+			now := sys.now()
+			j.record.Status, j.record.StartedAt, j.record.Tracking, j.record.Promoted = broker.JobRunning, &now, start.track, true
+			j.record.RuntimeID = start.adopt.answer.RuntimeID
+		}
 		if start.promote {
 			j.step = stepClaim
 		}
@@ -170,6 +187,8 @@ func (j *job) Receive(ctx actor.Context) {
 		j.reap(m.now)
 	case *pollJob:
 		j.pollNow()
+	case *tellTask:
+		j.tellTask(m)
 	case *retryWrite:
 		j.write()
 	}
@@ -278,7 +297,7 @@ func (j *job) createdRecord(m *jobWritten) {
 	}
 	stored := m.job
 	if !m.created {
-		j.sys.budget.Give(j.start.req.Call.Bytes())
+		j.start.give()
 		j.answer(&jobAnswer{reply: Reply{Job: &stored, Replayed: true}})
 		j.done()
 		return
@@ -286,6 +305,11 @@ func (j *job) createdRecord(m *jobWritten) {
 	j.record = stored
 	j.answer(&jobAnswer{reply: Reply{Job: &stored}})
 	switch {
+	case j.start.adopt != nil:
+		j.step = stepTrack
+		j.working(false)
+		j.log.Info("job is tracked in its backend", slog.String("handle", stored.Tracking.Handle))
+		j.sys.send(j.sys.supervisor, &track{id: stored.ID, pid: j.self})
 	case j.start.promote && stored.Status == broker.JobRunning:
 		j.step = stepRunning
 	case j.start.promote:
@@ -325,11 +349,15 @@ func (j *job) notCreated(err error) {
 		j.sys.send(j.start.backend, &reown{sys: j.sys, callID: j.start.req.Call.ID, to: j.start.owner, notify: j.self, back: true})
 		return
 	}
-	j.sys.budget.Give(j.start.req.Call.Bytes())
+	j.start.give()
 	var refusal *broker.Refusal
 	if !errors.As(err, &refusal) {
 		j.log.Error("a job could not be accepted", slog.String("cause", err.Error()))
 		refusal = broker.Refuse(broker.CodeJobJournal, "The journal could not take the job; nothing was started.", nil).Retry(time.Second)
+		if j.start.adopt != nil {
+			refusal = broker.Refuse(broker.CodeOutcomeUnknown, "The backend works on the call as a task of its own, and the journal could not take it: nothing follows it.", nil)
+			j.abandon()
+		}
 	}
 	j.answer(&jobAnswer{reply: Reply{Refusal: refusal}})
 	j.done()
@@ -338,7 +366,7 @@ func (j *job) notCreated(err error) {
 // offerCall queues the job's call at its backend.
 func (j *job) offerCall() {
 	req := j.start.req
-	o := &offer{sys: j.sys, call: req.Call, owner: j.self, offered: j.sys.now(), begin: j.beginHook()}
+	o := &offer{sys: j.sys, call: j.sys.asTask(req.Call), owner: j.self, offered: j.sys.now(), begin: j.beginHook(), peer: broker.Peer{Request: req.Peer.Request}}
 	o.isJob.Store(true)
 	j.sys.send(j.start.backend, o)
 }
@@ -406,6 +434,7 @@ func (j *job) writeLater(err error) {
 
 func (j *job) done() {
 	j.step = stepDone
+	j.sys.asked.end(j.record.ID)
 	j.sys.send(j.sys.supervisor, &jobEnded{id: j.record.ID, callID: j.callID()})
 }
 
@@ -433,6 +462,7 @@ func (j *job) callID() string {
 // after a stop it stays as it is, and the next start makes it Lost.
 func (j *job) giveUp() {
 	j.sys.jobs.Delete(j.record.ID)
+	j.sys.asked.end(j.record.ID)
 	j.working(false)
 	if j.step == stepDone {
 		return

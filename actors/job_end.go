@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"berth/broker"
@@ -29,9 +30,12 @@ func (j *job) outcome(m *outcome) {
 		j.answer(&jobAnswer{reply: Reply{Answer: m.answer, Refusal: m.refusal, Timing: m.timing}})
 		j.done()
 	case stepAccepted, stepStart, stepRunning:
-		if t := j.sys.trackable(j.record.Backend, m.answer); t != nil {
+		if t := j.sys.trackable(j.start.req.Call, m.answer); t != nil {
 			j.follow(*t)
 			return
+		}
+		if m.answer != nil && wantsInput(m.answer.Result) {
+			m.answer = &broker.Answer{Error: broker.NoPeer("The backend asks for input, and the caller of this job cannot be asked."), RuntimeID: m.answer.RuntimeID}
 		}
 		j.finish(outcomeChange(m, j.sys.now()))
 	}
@@ -105,10 +109,13 @@ func (j *job) cancelled() {
 		return // the outcome won; finished answers
 	}
 	c := j.cancels[0]
-	message := fmt.Sprintf("Cancelled by %s: %s", c.by.Key(), c.reason)
+	message := fmt.Sprintf("Cancelled by %s: %s.", c.by.Key(), strings.TrimRight(c.reason, "."))
 	switch j.step {
 	case stepTrack:
 		message += " The work lives in the backend and was not stopped by this."
+		if j.record.Tracking.Kind.IsTask() {
+			message = strings.TrimSuffix(message, "was not stopped by this.") + "was asked to stop; it may have taken effect."
+		}
 	case stepRunning:
 		message += " The call was running; its backend was asked to stop it, and it may have taken effect."
 	}
@@ -117,6 +124,10 @@ func (j *job) cancelled() {
 }
 
 func (j *job) stopOperation() {
+	if j.step == stepTrack {
+		j.abandon()
+		return
+	}
 	if j.start.record == nil {
 		j.sys.send(j.start.backend, &withdraw{callID: j.start.req.Call.ID})
 	}

@@ -9,11 +9,12 @@ import (
 )
 
 // This file is the part of the job actor that follows work which lives in a
-// backend: by polling the backend's own job_status, on the control lane, one
-// poll at a time, when the supervisor says so.
+// backend: by asking the backend how it stands, on the control lane, one poll
+// at a time, when the supervisor says so. The work is a task of the protocol
+// (job_task.go), what an operator declared with `tracks`, or a job of another
+// broker: verbs that answer JobId and Status, as Berth's own do.
 
-// statusVerb is the status verb of the one convention that is followed: verbs
-// that answer JobId and Status, as Berth's own do.
+// statusVerb is the status verb of the last of these.
 const statusVerb = "job_status"
 
 // noteEvery is how often a good poll is written down; in between it is known
@@ -23,10 +24,23 @@ const noteEvery = time.Minute
 // pollJob asks a tracked job to look.
 type pollJob struct{}
 
-// trackable gives the handle in an answer of a backend that has job_status, or
-// nil when the answer is not one of work that goes on.
-func (s *System) trackable(backend string, a *broker.Answer) *broker.Tracking {
-	if a == nil || a.Error != nil || a.ToolError() || !s.hasVerb(backend, statusVerb) {
+// trackable gives the handle in an answer to a job's call, or nil when the
+// answer is the outcome.
+func (s *System) trackable(call *broker.Call, a *broker.Answer) *broker.Tracking {
+	if a == nil || a.Error != nil || a.ToolError() {
+		return nil
+	}
+	if t := s.ownTask(call, a); t != nil {
+		return t
+	}
+	if v := s.verbOf(call); v != nil && v.Tracks != nil {
+		handle, ok := v.Tracks.HandleIn(a.Result)
+		if !ok {
+			return nil
+		}
+		return &broker.Tracking{Kind: broker.TrackVerb, Handle: handle, Verb: v.Tracks.Verb, Rule: v.Tracks, LastGood: s.now()}
+	}
+	if !s.hasVerb(call.Backend, statusVerb) {
 		return nil
 	}
 	h, ok := jobWords(a.Result)
@@ -105,22 +119,53 @@ func (j *job) pollNow() {
 	if j.step != stepTrack || j.poll != "" {
 		return
 	}
-	params, err := json.Marshal(map[string]any{"name": j.record.Tracking.Verb, "arguments": map[string]any{"jobId": j.record.Tracking.Handle}})
-	if err != nil {
-		return
+	method, params := j.question()
+	o := j.toBackend(method, params)
+	if !j.checked && !j.record.Tracking.Kind.IsTask() {
+		o.call.ExpectedRuntimeID = j.record.RuntimeID
 	}
+	if j.fetch { // it may wait for the caller; the job's own limit counts
+		o.peer.Request = j.start.req.Peer.Request
+		o.isJob.Store(true)
+	}
+	j.poll = o.call.ID
+	j.send(o)
+}
+
+// question is how the backend is asked how the work stands.
+func (j *job) question() (method string, params json.RawMessage) {
+	t := j.record.Tracking
+	if t.Kind.IsTask() {
+		return j.taskQuestion()
+	}
+	arguments := json.RawMessage(nil)
+	if t.Rule != nil {
+		arguments = t.Rule.Arguments(t.Handle)
+	} else {
+		arguments = encode(map[string]string{"jobId": t.Handle})
+	}
+	return "tools/call", encode(map[string]any{"name": t.Verb, "arguments": arguments})
+}
+
+// encode is for values whose encoding cannot fail.
+func encode(v any) json.RawMessage {
+	raw, _ := json.Marshal(v)
+	return raw
+}
+
+// toBackend is a call of the job's own about the work in the backend.
+func (j *job) toBackend(method string, params json.RawMessage) *offer {
 	call := &broker.Call{
 		ID: j.sys.NewCallID(), Principal: broker.Principal{Tenant: j.record.Tenant, User: j.record.User},
 		Backend: j.record.Backend, Verb: j.record.Operation, Effects: broker.Read, Lane: broker.LaneControl,
-		Method: "tools/call", Params: params,
+		Method: method, Params: params, Client: broker.Client{Capabilities: tasksDeclared},
 	}
-	if !j.checked {
-		call.ExpectedRuntimeID = j.record.RuntimeID
-	}
-	j.poll = call.ID
-	o := &offer{sys: j.sys, call: call, owner: j.self, offered: j.sys.now(), runTimeout: defaultStartTimeout}
-	if !j.sys.budget.Take(call.Bytes()) {
-		j.polled(&outcome{callID: call.ID, refusal: broker.Refuse(broker.CodeOverloaded, "Too many bytes are in flight.", nil)})
+	return &offer{sys: j.sys, call: call, owner: j.self, offered: j.sys.now(), runTimeout: defaultStartTimeout}
+}
+
+func (j *job) send(o *offer) {
+	if !j.sys.budget.Take(o.call.Bytes()) {
+		j.outcome(&outcome{callID: o.call.ID, refusal: broker.Refuse(broker.CodeOverloaded, "Too many bytes are in flight.", nil)})
 		return
 	}
 	j.sys.send(j.start.backend, o)
@@ -144,19 +189,43 @@ func (j *job) polled(m *outcome) {
 		return
 	}
 	j.checked = true
-	w, ok := trackedWords{}, false
-	if m.answer.Error == nil {
-		w, ok = jobWords(m.answer.Result)
-	}
-	change, known := trackedChange(w, m.answer, now)
+	change, known := j.read(m)
 	switch {
-	case !ok || !known:
+	case !known:
 		j.report()
 	case change != nil:
+		change.At = now
 		j.finish(*change)
+	case j.fetch && j.poll == "":
+		j.pollNow() // it has ended: the result at once
 	default:
 		j.goodPoll(now)
 	}
+}
+
+// read gives the end that an answer to a poll tells of, nil while the work goes
+// on; known is false when the answer is not understood.
+func (j *job) read(m *outcome) (change *broker.JobChange, known bool) {
+	t := j.record.Tracking
+	switch {
+	case t.Kind.IsTask():
+		return j.readTask(m)
+	case m.answer.Error != nil:
+		return nil, false
+	case t.Rule != nil:
+		if m.answer.ToolError() {
+			return nil, false
+		}
+		if change, known = t.Rule.Change(m.answer.Result); change != nil && change.To == broker.JobSucceeded {
+			change.Result = asToolResult(change.Result)
+		}
+		return change, known
+	}
+	w, ok := jobWords(m.answer.Result)
+	if !ok {
+		return nil, false
+	}
+	return trackedChange(w, m.answer, j.sys.now())
 }
 
 // trackedChange maps a status answer onto the end of the job, or nil while the

@@ -30,19 +30,16 @@ func execute(r *run, conn broker.Conn, runtimeID string, begin func(context.Cont
 		defer time.AfterFunc(limit, func() { r.expire(errCallTimeout) }).Stop()
 	}
 	peer := r.offer.peer
-	if idle := r.offer.idleTimeout; idle > 0 {
-		timer := time.AfterFunc(idle, func() { r.expire(errIdleTimeout) })
-		defer timer.Stop()
-		inner := peer.Progress
-		peer.Progress = func(p broker.Progress) {
-			timer.Reset(idle)
-			if inner != nil {
-				inner(p)
-			}
-		}
+	if limit := r.offer.idleTimeout; limit > 0 {
+		idle := newIdle(limit, func() { r.expire(errIdleTimeout) })
+		defer idle.stop()
+		peer = idle.watch(peer)
 	}
 	done.started = now()
 	answer, err := conn.Call(r.ctx, r.offer.call, peer)
+	if r.offer.isJob.Load() {
+		answer, err = withInput(r.ctx, conn, r.offer.call, peer, answer, err)
+	}
 	done.ended = now()
 	if err != nil {
 		done.failure = asFailure(err)

@@ -43,8 +43,12 @@ func (m *submit) settle(r Reply) { m.once.Do(func() { m.reply <- r }) }
 // cancelCall is the harness's notifications/cancelled.
 type cancelCall struct{ requestID, reason string }
 
-// dropCall says that the connection of a call is gone.
-type dropCall struct{ callID string }
+// dropCall says that the connection of a call is gone, and whether that is the
+// harness's way to cancel it.
+type dropCall struct {
+	callID  string
+	cancels bool
+}
 
 // promoteDue is the promotion timer of a call.
 type promoteDue struct{ callID string }
@@ -70,12 +74,20 @@ func (m *viewSession) Reject(error) { m.once.Do(func() { close(m.reply) }) }
 
 // inflight is one call of a session.
 type inflight struct {
-	submit  *submit
-	backend *actor.PID
-	claimed bool // a job actor is making it a job
-	dropped bool // the connection is gone
-	timer   *time.Timer
+	submit   *submit
+	backend  *actor.PID
+	claimed  bool // a job actor is making it a job
+	dropped  bool // the connection is gone
+	unwanted bool // cancelled after it was dropped, before its job was known
+	timer    *time.Timer
 }
+
+// leftCall is a call that became a job because its connection dropped: its
+// caller never got the handle and may yet cancel it by its request id.
+type leftCall struct{ requestID, jobID string }
+
+// maxLeft bounds how many such calls a session remembers, the newest ones.
+const maxLeft = 64
 
 // session owns the in-flight calls of one harness session.
 type session struct {
@@ -88,6 +100,7 @@ type session struct {
 	// calls are looked through instead of being indexed: there are few, and an
 	// idle session, of which there are thousands, must cost next to nothing.
 	calls  []*inflight
+	left   []leftCall
 	count  uint64
 	ending bool
 }
@@ -128,11 +141,11 @@ func (s *session) Receive(ctx actor.Context) {
 	case *cancelCall:
 		s.cancel(m.requestID, m.reason)
 	case *dropCall:
-		s.drop(m.callID)
+		s.drop(m)
 	case *stillRunning:
 		s.stillRunning(m.callID)
 	case *promoteDue:
-		s.promote(m.callID)
+		s.promoteDue(m.callID)
 	case *jobAnswer:
 		s.jobAnswer(m)
 	case *endSession:
@@ -193,6 +206,12 @@ func (s *session) outcome(m *outcome) {
 	if c == nil {
 		return
 	}
+	if t := s.sys.ownTask(c.submit.req.Call, m.answer); t != nil {
+		// The id of the task means nothing here but to us: its caller gets a job.
+		c.claimed = true
+		s.sys.send(s.sys.supervisor, &jobStart{sys: s.sys, owner: s.self, backend: c.backend, req: c.submit.req, adopt: m, track: t})
+		return
+	}
 	reply := Reply{Answer: m.answer, Refusal: m.refusal, Timing: m.timing}
 	if m.refusal != nil && m.refusal.Code == broker.CodeCancelled {
 		reply = Reply{Cancelled: true, Timing: m.timing}
@@ -213,12 +232,20 @@ func (s *session) end(c *inflight, r Reply) {
 // cancel is the harness's wish; it reaches the backend at once. A call whose
 // job is on its way to the journal is the job's to cancel.
 func (s *session) cancel(requestID, reason string) {
-	c := s.findRequest(requestID)
-	if c == nil || requestID == "" {
+	if requestID == "" {
 		return
 	}
+	if c := s.findRequest(requestID); c != nil {
+		s.takeBack(c, reason)
+		return
+	}
+	s.cancelLeft(requestID)
+}
+
+func (s *session) takeBack(c *inflight, reason string) {
 	callID := c.submit.req.Call.ID
 	if c.claimed {
+		c.unwanted = c.dropped
 		s.sys.send(s.sys.supervisor, &cancelClaim{callID: callID})
 		return
 	}
@@ -226,21 +253,48 @@ func (s *session) cancel(requestID, reason string) {
 	s.end(c, Reply{Cancelled: true})
 }
 
+// cancelLeft cancels the job of a call whose connection had dropped before the
+// cancel came; the two race over different connections.
+func (s *session) cancelLeft(requestID string) {
+	i := slices.IndexFunc(s.left, func(l leftCall) bool { return l.requestID == requestID })
+	if i < 0 {
+		return
+	}
+	if pid, ok := s.sys.jobs.Load(s.left[i].jobID); ok {
+		s.sys.send(pid.(*actor.PID), &cancelJob{reason: "the client cancelled its request", by: s.info.Principal, reply: make(chan error, 1)})
+	}
+	s.left = slices.Delete(s.left, i, i+1)
+}
+
 // drop applies DESIGN section 4 "Disconnect": the backend knows whether the
 // call is queued or running.
-func (s *session) drop(callID string) {
-	c := s.find(callID)
+func (s *session) drop(m *dropCall) {
+	c := s.find(m.callID)
 	if c == nil || c.dropped {
 		return
 	}
 	c.dropped = true
-	if !c.claimed {
-		s.sys.send(c.backend, &disconnected{callID: callID})
+	switch {
+	case m.cancels:
+		s.takeBack(c, "the client closed the stream")
+	case !c.claimed:
+		s.sys.send(c.backend, &disconnected{callID: m.callID})
 	}
 }
 
 // stillRunning records a call of a dropped connection as a job.
 func (s *session) stillRunning(callID string) {
+	s.promote(callID)
+}
+
+// promoteDue makes a job of a call that has run long enough. While its backend
+// waits for an answer of the harness it stays a call: a job's caller cannot be
+// asked.
+func (s *session) promoteDue(callID string) {
+	if c := s.find(callID); c != nil && !c.claimed && c.submit.req.asking != nil && c.submit.req.asking() {
+		s.armPromotion(c, promoteRetry)
+		return
+	}
 	s.promote(callID)
 }
 
@@ -269,7 +323,17 @@ func (s *session) jobAnswer(m *jobAnswer) {
 		s.armPromotion(c, promoteRetry)
 		return
 	}
+	requestID := c.submit.req.RequestID
+	if job := m.reply.Job; c.dropped && requestID != "" && job != nil {
+		if len(s.left) == maxLeft {
+			s.left = slices.Delete(s.left, 0, 1)
+		}
+		s.left = append(s.left, leftCall{requestID: requestID, jobID: job.ID})
+	}
 	s.end(c, m.reply)
+	if c.unwanted {
+		s.cancelLeft(requestID)
+	}
 }
 
 // giveUp cancels what the session holds. Calls that are jobs, or are becoming

@@ -197,6 +197,40 @@ func TestDroppedConnection(t *testing.T) {
 	})
 }
 
+// The cancel of a call and the end of its connection come over different
+// connections, in either order.
+func TestCancelFindsACallWhoseConnectionDroppedFirst(t *testing.T) {
+	for _, wait := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ended := make(chan struct{})
+			w := start(t, &upstream{call: func(ctx context.Context, _ *broker.Call, _ broker.Peer) (broker.Answer, error) {
+				<-ctx.Done()
+				close(ended)
+				return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "cancelled"}
+			}})
+			ctx, drop := context.WithCancel(context.Background())
+			c := w.async(ctx, func(r *Request) { r.RequestID = "7" })
+			synctest.Wait()
+			drop()
+			if wait {
+				<-c
+			}
+			w.Cancel("s", "7", "")
+			<-ended
+			synctest.Wait()
+			p, _ := w.Jobs(broker.JobFilter{})
+			for _, j := range p.Jobs {
+				if j.Status != broker.JobFailed || j.Reason != broker.CodeCancelled {
+					t.Fatalf("wait %v: %+v", wait, j)
+				}
+			}
+			if wait && p.Total != 1 {
+				t.Fatalf("%d jobs", p.Total)
+			}
+		})
+	}
+}
+
 func TestProgressEndsWithTheReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

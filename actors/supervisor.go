@@ -214,7 +214,7 @@ func (s *supervisor) spawnBackend(ctx actor.Context, cfg BackendConfig, session 
 		name += "/" + strconv.FormatUint(s.spawned, 10)
 	}
 	sys := s.sys
-	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newBackend(sys, cfg) },
+	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newBackend(sys, cfg, session) },
 		actor.WithMailbox(mailbox(backendMailbox))), name)
 	if err != nil {
 		s.log.Error("a backend actor could not be spawned", slog.String("backend", cfg.Name), slog.String("cause", err.Error()))
@@ -234,24 +234,32 @@ func (s *supervisor) listed(m *listed) {
 		return
 	}
 	if m.failed != nil {
-		if !src.Listed {
+		if !src.Listed || src.Stale {
 			s.unlisted[m.backend] = unlisted{why: m.failed, times: s.unlisted[m.backend].times + 1}
 			s.publish()
 		}
 		return
 	}
 	delete(s.unlisted, m.backend)
-	src.Listed, src.Server, src.Tools = true, m.inc.Server, m.inc.Tools
+	src.Listed, src.Stale, src.Server, src.Tools = true, false, m.inc.Server, m.inc.Tools
 	s.rebuild()
 	if src.Native {
 		return
 	}
-	stored := broker.StoredCatalog{Backend: m.backend, Server: m.inc.Server, Tools: m.inc.Tools, At: s.sys.now()}
+	stored := broker.StoredCatalog{Backend: m.backend, Origin: s.origin(m.backend), Server: m.inc.Server, Tools: m.inc.Tools, At: s.sys.now()}
 	s.sys.work.Go(func() {
 		if err := s.sys.journal.SaveCatalog(context.Background(), stored); err != nil {
 			s.log.Warn("a catalog could not be kept", slog.String("backend", stored.Backend), slog.String("cause", err.Error()))
 		}
 	})
+}
+
+// origin names the configuration that a backend's catalog comes from.
+func (s *supervisor) origin(backend string) string {
+	if v, ok := s.sys.backends.Load(backend); ok {
+		return v.(*backendRef).cfg.Origin
+	}
+	return ""
 }
 
 // rebuild makes a new snapshot and swaps it in.
@@ -344,6 +352,7 @@ func (s *supervisor) closeSession(key string) {
 		return
 	}
 	s.sys.sessionCount.Add(-1)
+	s.sys.Forget(key)
 	s.sys.send(v.(*sessionRef).pid, &endSession{})
 	s.sys.instances.Range(func(k, pid any) bool {
 		if strings.HasSuffix(k.(string), "\x00"+key) {

@@ -23,6 +23,8 @@ import (
 type Options struct {
 	Journal  Journal
 	Backends []BackendConfig
+	// Disabled are backends that are shown and nothing else.
+	Disabled []BackendView
 	// Sources is what the catalog starts with, one for each backend: its rules,
 	// and its stored catalog if there is one.
 	Sources []catalog.Source
@@ -59,6 +61,7 @@ type System struct {
 	root    *actor.RootContext
 	budget  *admission.Budget
 	hub     hub
+	subs    subscriptions
 	started chan struct{}
 
 	// set by the supervisor before it spawns anything
@@ -72,6 +75,7 @@ type System struct {
 	sessions     sync.Map // key -> *sessionRef
 	sessionCount atomic.Int64
 	jobs         sync.Map // job id -> *actor.PID
+	asked        asked
 	delayed      sync.Map // job id -> true: an outcome is known but not durable
 	inflight     atomic.Int64
 	working      atomic.Int64 // job actors whose work is not tracked elsewhere
@@ -128,9 +132,11 @@ func Start(opts Options) (*System, error) {
 		}
 	}
 	s := &System{
-		opts: opts, journal: opts.Journal, log: opts.Logger, now: opts.Now,
+		opts: opts, log: opts.Logger, now: opts.Now,
 		budget: admission.NewBudget(opts.MaxBytesInFlight), started: make(chan struct{}),
 	}
+	s.journal = telling{opts.Journal, s.tellTask}
+	s.asked.tell = func(id string) { s.tellTask("", id) }
 	s.as = newActorSystem(opts.Logger)
 	s.root = s.as.Root
 	s.root.Copy().WithGuardian(&guardian{fatal: opts.Fatal}).Spawn(actor.PropsFromProducer(
@@ -154,8 +160,9 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 
 // Do runs one call and gives its one reply. The end of ctx means that the
 // caller's connection dropped: a queued call leaves the queue, a running read
-// is cancelled, and any other goes on and is recorded as a job; the reply then
-// has no reader. Use [System.Cancel] to cancel.
+// is cancelled, and any other goes on and is recorded as a job, unless the
+// request says that a drop cancels; the reply then has no reader. Use
+// [System.Cancel] to cancel by id.
 //
 // Calls without a session share one actor a principal; none of them can be
 // cancelled by id.
@@ -186,8 +193,8 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 	if backend == nil {
 		return Reply{Refusal: broker.Refuse(broker.CodeBackendUnavailable, "No backend of this name is configured.", map[string]any{"backend": req.Call.Backend})}
 	}
-	gate := newGate(req.Peer)
-	req.Peer = gate.peer()
+	gate := newGate(&req)
+	req.Peer, req.asking = gate.peer(), gate.asking
 	defer gate.close()
 
 	replies := make(chan Reply, 1)
@@ -196,8 +203,11 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 	select {
 	case reply = <-replies:
 	case <-ctx.Done():
-		s.send(ref.pid, &dropCall{callID: req.Call.ID})
+		s.send(ref.pid, &dropCall{callID: req.Call.ID, cancels: req.DropCancels})
 		reply = <-replies
+	}
+	if req.Tasks != nil && reply.Job != nil && !reply.Replayed {
+		gate.follow(s.asker(reply.Job.ID, req.Tasks))
 	}
 	if s.opts.Observe != nil {
 		s.opts.Observe(&req, &reply)

@@ -17,10 +17,11 @@ import (
 // Catalog gives the present snapshot of the registry.
 func (s *System) Catalog() *catalog.Snapshot { return s.snapshot.Load() }
 
-// AwaitCatalog gives a snapshot in which nothing of the profile is pending, or
-// the present one when ctx ends. Every pending backend is woken. One that has
-// failed to start is not waited for in the merged profile; in its own, one more
-// attempt is.
+// AwaitCatalog gives a snapshot in which everything of the profile is known, or
+// the present one when ctx ends. Every backend that is waited for is woken. In
+// the merged profile that is those of which nothing is known and which have not
+// failed to start; in a backend's own it is that one, until it has listed in
+// this broker's life or one more attempt has failed.
 func (s *System) AwaitCatalog(ctx context.Context, profile string) *catalog.Snapshot {
 	before := s.lists.Load().unlisted
 	woken := false
@@ -30,19 +31,23 @@ func (s *System) AwaitCatalog(ctx context.Context, profile string) *catalog.Snap
 		if !ok {
 			return snapshot
 		}
+		waits := p.Pending()
+		if p.Exact() {
+			waits = p.Unconfirmed()
+		}
 		if !woken {
-			for _, name := range p.Pending() {
+			for _, name := range waits {
 				if pid, ok := s.sharedBackend(name); ok {
 					s.send(pid, &ensureUp{})
 				}
 			}
 			woken = true
 		}
-		pending := slices.DeleteFunc(p.Pending(), func(name string) bool {
+		waits = slices.DeleteFunc(waits, func(name string) bool {
 			times := lists.unlisted[name].times
 			return times > before[name].times || times > 0 && !p.Exact()
 		})
-		if len(pending) == 0 {
+		if len(waits) == 0 {
 			return snapshot
 		}
 		select {
@@ -94,7 +99,7 @@ func (s *System) Backends(ctx context.Context) []BackendView {
 		}
 		return true
 	})
-	out := make([]BackendView, 0, len(all))
+	out := slices.Clone(s.opts.Disabled)
 	for _, a := range all {
 		v := BackendView{}
 		select {

@@ -52,6 +52,10 @@ type Client struct {
 // Bytes is what the call weighs against the limit on bytes in flight.
 func (c *Call) Bytes() int64 { return int64(len(c.Params)) }
 
+// CanBeJob reports whether the call's outcome can be kept as a job's: only a
+// tool's can.
+func (c *Call) CanBeJob() bool { return c.Method == "" || c.Method == "tools/call" }
+
 // Progress is one progress notification of a backend: the params of
 // `notifications/progress` without the token of the hop that it came over.
 type Progress struct {
@@ -191,6 +195,7 @@ type Incarnation struct {
 // serves lists before the backend is up.
 type StoredCatalog struct {
 	Backend string     `json:"backend"`
+	Origin  string     `json:"origin,omitempty"` // digest of the configuration that was reached
 	Server  ServerInfo `json:"server"`
 	Tools   []Tool     `json:"tools"`
 	At      time.Time  `json:"at"`

@@ -44,8 +44,10 @@ const maxFailureMessage = 1024
 // Tracking is the handle of work that lives in a backend and is followed by
 // polling it.
 type Tracking struct {
-	Handle   string    `json:"handle"` // the backend's own job id
-	Verb     string    `json:"verb"`   // upstream name of its status verb
+	Kind     TrackKind `json:"kind,omitempty"`
+	Handle   string    `json:"handle"`         // the backend's own job id
+	Verb     string    `json:"verb,omitempty"` // upstream name of its status verb
+	Rule     *Track    `json:"rule,omitempty"` // of TrackVerb, as it was when the work began
 	LastGood time.Time `json:"lastGood"`
 }
 

@@ -7,6 +7,7 @@ type JobFilter struct {
 	Tenant, User string
 	Status       JobStatus
 	Operation    string
+	Backend      string
 	Unfinished   bool
 	CompletedBy  time.Time // only final jobs completed at or before it
 	Limit        int       // 0: no limit
@@ -19,6 +20,7 @@ func (f JobFilter) Match(j Job) bool {
 		(f.User == "" || f.User == j.User) &&
 		(f.Status == "" || f.Status == j.Status) &&
 		(f.Operation == "" || f.Operation == j.Operation) &&
+		(f.Backend == "" || f.Backend == j.Backend) &&
 		(!f.Unfinished || !j.Status.Final()) &&
 		(f.CompletedBy.IsZero() || (j.CompletedAt != nil && !j.CompletedAt.After(f.CompletedBy)))
 }

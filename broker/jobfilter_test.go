@@ -9,8 +9,8 @@ import (
 
 func TestJobFilter(t *testing.T) {
 	done := after(time.Hour)
-	running := broker.Job{Tenant: "acme", User: "ana", Operation: "fs__slow", Status: broker.JobRunning, SubmittedAt: began}
-	failed := broker.Job{Tenant: "acme", User: "bob", Operation: "fs__echo", Status: broker.JobFailed, SubmittedAt: began, CompletedAt: &done}
+	running := broker.Job{Tenant: "acme", User: "ana", Operation: "fs__slow", Backend: "fs", Status: broker.JobRunning, SubmittedAt: began}
+	failed := broker.Job{Tenant: "acme", User: "bob", Operation: "fs__echo", Backend: "other", Status: broker.JobFailed, SubmittedAt: began, CompletedAt: &done}
 	for _, tt := range []struct {
 		name            string
 		filter          broker.JobFilter
@@ -24,6 +24,7 @@ func TestJobFilter(t *testing.T) {
 		{"status", broker.JobFilter{Status: broker.JobFailed}, false, true},
 		{"status in another case", broker.JobFilter{Status: "failed"}, false, false},
 		{"operation", broker.JobFilter{Operation: "fs__slow"}, true, false},
+		{"backend", broker.JobFilter{Backend: "fs"}, true, false},
 		{"part of an operation", broker.JobFilter{Operation: "fs__"}, false, false},
 		{"unfinished", broker.JobFilter{Unfinished: true}, true, false},
 		{"completed before", broker.JobFilter{CompletedBy: done.Add(-1)}, false, false},

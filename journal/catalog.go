@@ -22,6 +22,7 @@ const maxCatalog = 32 << 20
 // a tool's entry has to come back byte for byte.
 type catalogRow struct {
 	Backend      string    `json:"backend"`
+	Origin       string    `json:"origin,omitempty"`
 	At           time.Time `json:"at"`
 	Protocol     string    `json:"protocol,omitempty"`
 	Info         []byte    `json:"info,omitempty"`
@@ -40,7 +41,7 @@ func (j *Journal) SaveCatalog(ctx context.Context, c broker.StoredCatalog) error
 	if c.Backend == "" || len(c.Backend) > maxName || !utf8.ValidString(c.Backend) {
 		return errors.New("save a catalog: it needs the name of its backend")
 	}
-	row := catalogRow{Backend: c.Backend, At: utc(c.At), Protocol: c.Server.ProtocolVersion,
+	row := catalogRow{Backend: c.Backend, Origin: c.Origin, At: utc(c.At), Protocol: c.Server.ProtocolVersion,
 		Info: c.Server.Info, Capabilities: c.Server.Capabilities, Instructions: c.Server.Instructions}
 	for _, t := range c.Tools {
 		row.Tools = append(row.Tools, toolRow{t.Name, t.Raw})
@@ -87,7 +88,7 @@ func decodeCatalog(backend string, raw []byte) (broker.StoredCatalog, error) {
 	if row.Backend != backend {
 		return broker.StoredCatalog{}, fmt.Errorf("the catalog of %s: %w: it names another backend", backend, ErrUnreadable)
 	}
-	c := broker.StoredCatalog{Backend: row.Backend, At: row.At, Server: broker.ServerInfo{
+	c := broker.StoredCatalog{Backend: row.Backend, Origin: row.Origin, At: row.At, Server: broker.ServerInfo{
 		ProtocolVersion: row.Protocol, Info: row.Info, Capabilities: row.Capabilities, Instructions: row.Instructions}}
 	for _, t := range row.Tools {
 		c.Tools = append(c.Tools, broker.Tool{Name: t.Name, Raw: t.Raw})

@@ -109,7 +109,7 @@ func (l *lister) visit(id string, raw []byte) {
 	if (f.Status != "" && f.Status != status) || (f.Unfinished && status.Final()) {
 		return
 	}
-	plain := f.Tenant == "" && f.User == "" && f.Operation == "" && f.CompletedBy.IsZero()
+	plain := f.Tenant == "" && f.User == "" && f.Operation == "" && f.Backend == "" && f.CompletedBy.IsZero()
 	inPage := l.page.Total >= f.Offset && (f.Limit <= 0 || len(l.page.Jobs) < f.Limit)
 	if plain && !inPage {
 		l.page.Total++

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -164,6 +165,9 @@ func (b *builder) record(s *Source, t broker.Tool) {
 	}
 	v := &Verb{Name: t.Name, Upstream: t.Name, Backend: s.Backend, Native: s.Native, Seats: 1,
 		HasOutputSchema: e.output, InputSchema: e.input, Own: t.Raw}
+	if !s.Native && tasksOf(s.Server.Capabilities) {
+		v.OwnTask = e.task
+	}
 	if s.Native {
 		effects, declared := s.Effects[t.Name]
 		if !declared {
@@ -196,7 +200,13 @@ func (b *builder) record(s *Source, t broker.Tool) {
 
 // apply sets what a backend's configuration says about a verb.
 func (r Rules) apply(v *Verb) {
-	v.Long = slices.ContainsFunc(r.Long, func(glob string) bool { return matches(glob, v.Upstream) })
+	selected := func(globs []string) bool {
+		return slices.ContainsFunc(globs, func(glob string) bool { return matches(glob, v.Upstream) })
+	}
+	v.RequireTask = selected(r.RequireTask)
+	// What a backend runs only as a task of its own takes its time.
+	v.Long = selected(r.Long) || v.RequireTask || v.OwnTask == TaskRequired
+	v.Tracks, _ = pick(r.Tracks, v.Upstream)
 	if seats, ok := pick(r.Seats, v.Upstream); ok && seats > 1 {
 		v.Seats = seats
 	}
@@ -208,15 +218,31 @@ func (r Rules) apply(v *Verb) {
 	}
 }
 
+// tasksOf reports whether a server of the protocol's 2025-11-25 form takes
+// tools/call as a task.
+func tasksOf(capabilities json.RawMessage) bool {
+	var c struct {
+		Tasks struct {
+			Requests struct {
+				Tools struct {
+					Call *struct{} `json:"call"`
+				} `json:"tools"`
+			} `json:"requests"`
+		} `json:"tasks"`
+	}
+	return json.Unmarshal(capabilities, &c) == nil && c.Tasks.Requests.Tools.Call != nil
+}
+
 // globs lists every pattern, in byte order, each once.
 func (r Rules) globs() []string {
-	out := slices.Clone(r.Long)
+	out := append(slices.Clone(r.Long), r.RequireTask...)
 	for _, e := range r.Effects {
 		out = append(out, e.Verb)
 	}
 	out = slices.AppendSeq(out, maps.Keys(r.PromoteAfter))
 	out = slices.AppendSeq(out, maps.Keys(r.CallTimeout))
 	out = slices.AppendSeq(out, maps.Keys(r.Seats))
+	out = slices.AppendSeq(out, maps.Keys(r.Tracks))
 	slices.Sort(out)
 	return slices.Compact(out)
 }

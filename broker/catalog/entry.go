@@ -15,6 +15,7 @@ type entry struct {
 	hints   hints
 	input   json.RawMessage // nil when it is no object
 	output  bool
+	task    TaskSupport
 }
 
 var errEntryName = errors.New("the entry's name is not the name that it came under")
@@ -53,6 +54,8 @@ func readEntry(tool broker.Tool) (entry, error) {
 			e.output = true
 		case "annotations":
 			e.hints = readHints(m.Value)
+		case "execution":
+			e.task = readTaskSupport(m.Value)
 		}
 	}
 	if !named || name != tool.Name {

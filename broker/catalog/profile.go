@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -19,14 +21,18 @@ const PageSize = 500
 type Profile struct {
 	name    string
 	exact   bool
+	native  bool
 	items   []item // by outward name
 	byName  map[string]*Verb
 	aliases map[string]*Verb // merged only
 	pending []string
+	stale   []string // listed, but not in this broker's life
 	server  *broker.ServerInfo
 
-	pages func() []json.RawMessage
-	words func() []candidate
+	pages     func() []json.RawMessage
+	taskPages func() []json.RawMessage
+	digest    func() string
+	words     func() []candidate
 }
 
 // item is one line of a list.
@@ -34,6 +40,7 @@ type item struct {
 	name string
 	verb *Verb
 	raw  json.RawMessage // compact
+	task json.RawMessage // the same for clients of tasks; nil: the same
 }
 
 // Name is the profile's name; the merged one has none.
@@ -43,20 +50,28 @@ func (p *Profile) Name() string { return p.name }
 // else. Arguments are not checked there: it is transparent.
 func (p *Profile) Exact() bool { return p.exact }
 
+// Native reports whether the profile is one of the broker's own families.
+func (p *Profile) Native() bool { return p.native }
+
 // Len is the number of verbs in the list.
 func (p *Profile) Len() int { return len(p.items) }
 
 // Pending lists the backends of this profile of which nothing is known yet.
 func (p *Profile) Pending() []string { return slices.Clone(p.pending) }
 
-// MayHold lists the pending backends that a name may turn out to belong to,
-// so that a wait for the name is a wait for them and for no other. In the merged
-// profile the name says whose it is.
+// Unconfirmed lists the backends of this profile that have not listed in this
+// broker's life: those of which nothing is known, and those whose list is an
+// earlier broker's.
+func (p *Profile) Unconfirmed() []string { return slices.Concat(p.pending, p.stale) }
+
+// MayHold lists the unconfirmed backends that an unknown name may turn out to
+// belong to, so that a wait for the name is a wait for them and for no other. In
+// the merged profile the name says whose it is.
 func (p *Profile) MayHold(name string) []string {
 	if p.Exact() {
-		return p.Pending()
+		return p.Unconfirmed()
 	}
-	return slices.DeleteFunc(p.Pending(), func(backend string) bool {
+	return slices.DeleteFunc(p.Unconfirmed(), func(backend string) bool {
 		return !strings.Contains(name, backend+"__") && !strings.Contains(name, fold(backend)+"__")
 	})
 }
@@ -96,6 +111,26 @@ func (p *Profile) lookup(name string) (*Verb, bool) {
 // Page gives one page of the list, {"tools":[...],"nextCursor":"500"}, the same
 // bytes at every call. A cursor is a decimal offset; empty is the beginning.
 func (p *Profile) Page(cursor string) (json.RawMessage, *broker.Refusal) {
+	return p.page(cursor, false)
+}
+
+// TaskPage is Page for a client of the tasks of protocol 2025-11-25: the verbs
+// whose calls the broker runs as tasks say so in `execution.taskSupport`.
+func (p *Profile) TaskPage(cursor string) (json.RawMessage, *broker.Refusal) {
+	return p.page(cursor, p.Tasks())
+}
+
+// Tasks reports whether a verb of the profile can be called as a task of
+// protocol 2025-11-25.
+func (p *Profile) Tasks() bool {
+	return slices.ContainsFunc(p.items, func(it item) bool { return it.verb.TakesTask() })
+}
+
+func (p *Profile) page(cursor string, tasks bool) (json.RawMessage, *broker.Refusal) {
+	pages := p.pages
+	if tasks {
+		pages = p.taskPages
+	}
 	offset := 0
 	if cursor != "" {
 		n, ok := decimal(cursor)
@@ -105,11 +140,14 @@ func (p *Profile) Page(cursor string) (json.RawMessage, *broker.Refusal) {
 		}
 		offset = n
 	}
-	if offset%PageSize == 0 && offset/PageSize < len(p.pages()) {
-		return p.pages()[offset/PageSize], nil
+	if offset%PageSize == 0 && offset/PageSize < len(pages()) {
+		return pages()[offset/PageSize], nil
 	}
-	return p.render(offset), nil
+	return p.render(offset, tasks), nil
 }
+
+// Digest names the bytes of the list: equal lists have equal digests.
+func (p *Profile) Digest() string { return p.digest() }
 
 // decimal reads a short unsigned decimal number.
 func decimal(s string) (int, bool) {
@@ -120,7 +158,7 @@ func decimal(s string) (int, bool) {
 	return n, err == nil
 }
 
-func (p *Profile) render(offset int) json.RawMessage {
+func (p *Profile) render(offset int, tasks bool) json.RawMessage {
 	end := min(offset+PageSize, len(p.items))
 	var out bytes.Buffer
 	out.WriteString(`{"tools":[`)
@@ -128,7 +166,11 @@ func (p *Profile) render(offset int) json.RawMessage {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		out.Write(it.raw)
+		if tasks && it.task != nil {
+			out.Write(it.task)
+		} else {
+			out.Write(it.raw)
+		}
 	}
 	out.WriteByte(']')
 	if end < len(p.items) {
@@ -142,15 +184,28 @@ func (p *Profile) render(offset int) json.RawMessage {
 func (p *Profile) finish() *Profile {
 	slices.SortFunc(p.items, func(x, y item) int { return strings.Compare(x.name, y.name) })
 	p.byName = make(map[string]*Verb, len(p.items))
-	for _, it := range p.items {
+	for i, it := range p.items {
 		p.byName[it.name] = it.verb
-	}
-	p.pages = sync.OnceValue(func() []json.RawMessage {
-		pages := []json.RawMessage{p.render(0)}
-		for offset := PageSize; offset < len(p.items); offset += PageSize {
-			pages = append(pages, p.render(offset))
+		if it.verb.TakesTask() {
+			p.items[i].task = withTaskSupport(it.raw, it.verb)
 		}
-		return pages
+	}
+	all := func(tasks bool) func() []json.RawMessage {
+		return sync.OnceValue(func() []json.RawMessage {
+			pages := []json.RawMessage{p.render(0, tasks)}
+			for offset := PageSize; offset < len(p.items); offset += PageSize {
+				pages = append(pages, p.render(offset, tasks))
+			}
+			return pages
+		})
+	}
+	p.pages, p.taskPages = all(false), all(true)
+	p.digest = sync.OnceValue(func() string {
+		h := sha256.New()
+		for _, page := range p.pages() {
+			h.Write(page)
+		}
+		return hex.EncodeToString(h.Sum(nil))
 	})
 	p.words = sync.OnceValue(p.candidates)
 	return p
@@ -160,11 +215,13 @@ func (p *Profile) finish() *Profile {
 func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
 	p := &Profile{aliases: b.aliases}
 	for _, v := range verbs {
-		p.items = append(p.items, item{v.Name, v, v.Listed})
+		p.items = append(p.items, item{name: v.Name, verb: v, raw: v.Listed})
 	}
 	for i := range sources {
 		if !sources[i].Listed && !sources[i].Native {
 			p.pending = append(p.pending, sources[i].Backend)
+		} else if sources[i].Stale {
+			p.stale = append(p.stale, sources[i].Backend)
 		}
 	}
 	return p.finish()
@@ -174,10 +231,13 @@ func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
 // native verbs that every backend's profile has. Where the backend has a verb
 // of that name, it keeps it, and the native one is berth__NAME.
 func (b *builder) exact(s *Source) *Profile {
-	p := &Profile{name: s.Backend, exact: true}
+	p := &Profile{name: s.Backend, exact: true, native: s.Native}
 	if s.Listed {
 		server := s.Server
 		p.server = &server
+		if s.Stale {
+			p.stale = []string{s.Backend}
+		}
 	} else {
 		p.pending = []string{s.Backend}
 	}
@@ -188,13 +248,13 @@ func (b *builder) exact(s *Source) *Profile {
 			continue // cannot happen: the entry was read
 		}
 		taken[v.Upstream] = true
-		p.items = append(p.items, item{v.Upstream, v, raw})
+		p.items = append(p.items, item{name: v.Upstream, verb: v, raw: raw})
 	}
 	for _, v := range b.beside {
 		if s.Native {
 			break // they are its own
 		}
-		it := item{v.Name, v, v.Listed}
+		it := item{name: v.Name, verb: v, raw: v.Listed}
 		if taken[it.name] {
 			it.name = NativeName + "__" + v.Name
 			it.raw = renamed(v.Listed, it.name)

@@ -25,6 +25,8 @@ type Rules struct {
 	PromoteAfter     map[string]time.Duration // absent: as for the client; negative: never
 	CallTimeout      map[string]time.Duration
 	Seats            map[string]int
+	Tracks           map[string]*broker.Track // how the work that a verb starts is followed
+	RequireTask      []string                 // verbs that only a client which takes tasks may call
 }
 
 // Source is what is known of one backend.
@@ -32,6 +34,7 @@ type Source struct {
 	Backend string
 	Native  bool
 	Listed  bool // false: nothing is known yet
+	Stale   bool // listed by an earlier broker; not confirmed since
 	Server  broker.ServerInfo
 	Tools   []broker.Tool
 	Rules   Rules
@@ -63,6 +66,9 @@ type Verb struct {
 	EffectsSource string
 
 	Long         bool
+	Tracks       *broker.Track // nil: not declared
+	RequireTask  bool          // called only by clients that take tasks; Long then
+	OwnTask      TaskSupport   // what the backend's own entry says
 	Control      bool
 	Seats        int // at least 1
 	PromoteAfter *time.Duration

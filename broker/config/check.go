@@ -15,6 +15,8 @@ var checks = map[string]func(string) error{
 	"address": checkAddress,
 	"host":    checkHost,
 	"glob":    checkGlob,
+	"pointer": checkPointer,
+	"filled":  checkFilled,
 }
 
 func check(tag reflect.StructTag, s string) error {
@@ -34,9 +36,32 @@ func checkGlob(s string) error {
 	return nil
 }
 
+// checkPointer accepts a JSON pointer (RFC 6901) below the whole document.
+func checkPointer(s string) error {
+	if !strings.HasPrefix(s, "/") {
+		return errors.New("must be a JSON pointer such as /job/id")
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] == '~' && (i+1 == len(s) || (s[i+1] != '0' && s[i+1] != '1')) {
+			return errors.New("must be a JSON pointer: ~ stands only in ~0 and ~1")
+		}
+	}
+	return nil
+}
+
+func checkFilled(s string) error {
+	if s == "" {
+		return errors.New("must not be empty")
+	}
+	return nil
+}
+
 var hostName = regexp.MustCompile(`^(\[[0-9A-Fa-f:.%a-z]+\]|[A-Za-z0-9._-]+)$`)
 
 // checkAddress accepts host:port with an optional host.
+// CheckAddress accepts what Broker.Listen may be: host:port.
+func CheckAddress(s string) error { return checkAddress(s) }
+
 func checkAddress(s string) error {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 || (i > 0 && !hostName.MatchString(s[:i])) || !port(s[i+1:]) {

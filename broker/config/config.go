@@ -210,6 +210,44 @@ type VerbRule struct {
 	// How long a job of this verb may stay unfinished before it is reaped;
 	// 30 minutes otherwise.
 	StaleAfter time.Duration `key:"stale_after" min:"1s" max:"720h"`
+	// How the work is followed that a job of this verb leaves in the backend.
+	// A verb that answers a handle at once and works on should be in `long`, too.
+	Tracks TrackRule `key:"tracks"`
+	// Makes each call a job and refuses clients that do not take tasks (-32021).
+	// Others get the job's handle as a plain result.
+	RequireTask bool `key:"require_task"`
+}
+
+// TrackRule declares how work that lives in a backend is followed. One without
+// a handle is none.
+type TrackRule struct {
+	// JSON pointer to the handle in the verb's own answer: in its structured
+	// content, else in its first text block, which then is JSON. An answer
+	// without a handle is the outcome.
+	Handle string `key:"handle" check:"pointer" required:"true"`
+	// The backend's verb that tells how the work stands, by its own name.
+	Verb string `key:"verb" check:"filled" required:"true"`
+	// Its argument that takes the handle, as a text.
+	Argument string `key:"argument" check:"filled" required:"true"`
+	// JSON pointer to the status word in its answer.
+	Status string `key:"status" check:"pointer" required:"true"`
+	// Words of work that goes on. A word that stands nowhere here is not
+	// understood: the work counts as going on, but not as seen, so that it is
+	// reaped in the end.
+	Running []string `key:"running"`
+	// Words of work that ended well.
+	Succeeded []string `key:"succeeded" required:"true"`
+	// Words of work that failed.
+	Failed []string `key:"failed"`
+	// Words of work that was cancelled.
+	Cancelled []string `key:"cancelled"`
+	// Words of work of which the backend does not know what became.
+	Lost []string `key:"lost"`
+	// JSON pointer to the outcome in the status verb's answer; without it the
+	// whole answer is the outcome.
+	Result string `key:"result" check:"pointer"`
+	// JSON pointer to the reason of a failure.
+	Message string `key:"message" check:"pointer"`
 }
 
 // StaleAfter gives the limit of an unfinished job of verb, or 0 when no rule

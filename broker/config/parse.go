@@ -79,6 +79,7 @@ func (c *Config) fill(root *node, r *report, env func(string) (string, bool)) {
 	}
 	servers := top["mcpServers"]
 	if servers == nil {
+		r.notes = append(r.notes, problemAt(root, "there is no mcpServers object, so no backend is served"))
 		return
 	}
 	if servers.kind != object {

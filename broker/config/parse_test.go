@@ -109,7 +109,9 @@ func TestEveryKeyIsRead(t *testing.T) {
 				Settings: Settings{Start: Eager, Instances: PerSession, MaxInFlight: 4, MaxQueued: 0, MaxQueuedJobs: 7,
 					QueueTimeout: 5 * time.Second, StartTimeout: 2 * time.Minute, CallTimeout: 90 * time.Minute, IdleTimeout: 15 * time.Minute,
 					PromoteAfter: Never, Long: []string{"reindex*", "export"},
-					Verbs:            []VerbRule{{Glob: "export", PromoteAfter: 20 * time.Second, CallTimeout: 2 * time.Hour, Seats: 4, StaleAfter: 3 * time.Hour}, {Glob: "get_?", PromoteAfter: Never}},
+					Verbs: []VerbRule{{Glob: "export", PromoteAfter: 20 * time.Second, CallTimeout: 2 * time.Hour, Seats: 4, StaleAfter: 3 * time.Hour, RequireTask: true,
+						Tracks: TrackRule{Handle: "/a~1b/0", Verb: "export_status", Argument: "id", Status: "/s", Running: []string{"r"}, Succeeded: []string{"ok", "fine"},
+							Failed: []string{"f"}, Cancelled: []string{"c"}, Lost: []string{"l"}, Result: "/out", Message: "/why"}}, {Glob: "get_?", PromoteAfter: Never}},
 					TrustAnnotations: true, Effects: []EffectRule{{"find_*", broker.Read}, {"drop", broker.Write | broker.Destroy}},
 					MaxAnswer: 1 << 20, Disabled: false}},
 			{Name: "web", Kind: HTTP, URL: NewSecret("https://api.example.com/mcp"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Settings: DefaultSettings()},
@@ -123,7 +125,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Errorf("passed over: %+v", c.Notes)
 	}
 	used := keysIn(t, yamlOfEveryKey)
-	for _, of := range []any{Broker{}, ClientRule{}, Backend{}, Settings{}, VerbRule{}, EffectRule{}} {
+	for _, of := range []any{Broker{}, ClientRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}} {
 		for _, key := range keysOf(reflect.TypeOf(of)) {
 			if !used[key] {
 				t.Errorf("the key %s of %T is not in this test", key, of)
@@ -180,7 +182,8 @@ mcpServers:
       promote_after: never
       long: [reindex*, export]
       verbs:
-        export: {promote_after: 20s, call_timeout: 2h, seats: 4, stale_after: 3h}
+        export: {promote_after: 20s, call_timeout: 2h, seats: 4, stale_after: 3h, require_task: true, tracks: {handle: /a~1b/0, verb: export_status, argument: id,
+          status: /s, running: [r], succeeded: [ok, fine], failed: [f], cancelled: [c], lost: [l], result: /out, message: /why}}
         "get_?": {promote_after: never}
       trust_annotations: true
       effects:

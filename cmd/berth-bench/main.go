@@ -21,6 +21,7 @@ type options struct {
 	rounds  int
 	turn    time.Duration
 	only    string
+	clients int
 	berth   string
 	against string
 	profile string
@@ -43,6 +44,7 @@ func run(args []string, out io.Writer) error {
 	flags.IntVar(&o.rounds, "rounds", 0, "turns of each path (default 9, 3 with -quick)")
 	flags.DurationVar(&o.turn, "turn", 0, "length of one turn (default 600ms, 150ms with -quick)")
 	flags.StringVar(&o.only, "only", strings.Join(parts, ","), "what to measure")
+	flags.IntVar(&o.clients, "clients", 0, "this number of clients only: 1, 16 or 64")
 	flags.StringVar(&o.berth, "berth", "", "a berth binary to measure (default: built from this tree)")
 	flags.StringVar(&o.against, "against", "", "another berth binary, measured in the same turns")
 	flags.StringVar(&o.profile, "profile", "", "directory for CPU and allocation profiles of Berth")
@@ -74,6 +76,9 @@ func (o *options) complete() error {
 			return fmt.Errorf("-only: %q is none of %s", p, strings.Join(parts, ", "))
 		}
 	}
+	if o.clients != 0 && !slices.Contains(clientCounts, o.clients) {
+		return fmt.Errorf("-clients: %d is none of %v", o.clients, clientCounts)
+	}
 	rounds, turn := 9, 600*time.Millisecond
 	if o.quick {
 		rounds, turn = 3, 150*time.Millisecond
@@ -85,6 +90,14 @@ func (o *options) complete() error {
 		o.turn = turn
 	}
 	return nil
+}
+
+// loads are the numbers of clients to measure.
+func (o *options) loads() []int {
+	if o.clients > 0 {
+		return []int{o.clients}
+	}
+	return clientCounts
 }
 
 func (o *options) wants(part string) bool { return slices.Contains(strings.Split(o.only, ","), part) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -78,15 +79,16 @@ func drive(p path, n int, length time.Duration) (turn, error) {
 	return t, nil
 }
 
-// compare drives all paths in turns, each round beginning with another one.
+// compare drives all paths in turns, each round in another order: what ran just
+// before leaves caches, clocks and disks in its state.
 func compare(ctx context.Context, paths []path, n, rounds int, length time.Duration) (map[string][]turn, error) {
 	got := map[string][]turn{}
-	for round := range rounds {
-		for i := range paths {
+	for range rounds {
+		for _, i := range rand.Perm(len(paths)) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			p := paths[(i+round)%len(paths)]
+			p := paths[i]
 			t, err := drive(p, n, length)
 			if err != nil {
 				return nil, err

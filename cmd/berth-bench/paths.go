@@ -59,7 +59,7 @@ func measureHTTP(ctx context.Context, l *lab, r *report) (err error) {
 		defer func() { err = errors.Join(err, closeAll(clients)) }()
 		paths = append(paths, path{name: t.name, clients: asClients(clients), pids: t.pids})
 	}
-	for _, n := range clientCounts {
+	for _, n := range l.opts.loads() {
 		got, err := compare(ctx, paths, n, l.opts.rounds, l.opts.turn)
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func measureStdio(ctx context.Context, l *lab, r *report) (err error) {
 		{name: t.name, clients: asClients(clients), pids: t.pids},
 	}
 	rounds := l.opts.rounds*2/3 | 1 // odd, so that a median is one of the turns
-	for _, n := range clientCounts {
+	for _, n := range l.opts.loads() {
 		got, err := compare(ctx, paths, n, rounds, l.opts.turn)
 		if err != nil {
 			return err

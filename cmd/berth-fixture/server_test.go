@@ -57,7 +57,8 @@ func textOf(r *mcp.CallToolResult) string {
 func TestEveryToolSaysWhatItDoes(t *testing.T) {
 	s := connect(t, nil)
 	want := map[string]bool{"add": true, "append": false, "big": true, "crash": false, "echo": true, "fail": true,
-		"hang": false, "slow": true, "spawn": false, "structured": true, "work": false}
+		"hang": false, "slow": true, "spawn": false, "structured": true, "work": false,
+		"greet": true, "slow_compute": true, "failing_job": true, "protocol_error_job": true, "confirm_delete": false, "multi_input": false, "test_tool_with_task": false}
 	for tool, err := range s.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)

@@ -44,6 +44,7 @@ func newServer(witness string) *mcp.Server {
 	mcp.AddTool(s, &mcp.Tool{Name: "append", Description: "Appends one line to a file, in one write, after a wait.", Annotations: write}, appendLine)
 	mcp.AddTool(s, &mcp.Tool{Name: "crash", Description: "Ends the process in the middle of the call.", Annotations: harm}, crash)
 	mcp.AddTool(s, &mcp.Tool{Name: "spawn", Description: "Leaves a process behind that double-forked and did setsid.", Annotations: write}, spawn(witness))
+	addTaskTools(s, read, write)
 	return s
 }
 

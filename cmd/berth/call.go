@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -121,7 +123,7 @@ func (a *app) runCall(ctx context.Context, o callOptions) error {
 	case call.Refusal != nil:
 		return refusedCall(call.Refusal)
 	case call.Job != nil && o.wait:
-		return a.followJob(ctx, call.Job, wait, 0)
+		return a.followJob(ctx, call.Job, wait, 0, a.printOutcome)
 	case call.Job != nil:
 		wait.end()
 		return a.printHandle(call.Job)
@@ -142,15 +144,51 @@ func (a *app) runCall(ctx context.Context, o callOptions) error {
 }
 
 func refusedCall(refusal json.RawMessage) error {
-	var r struct{ Code, Message string }
+	var r struct {
+		Code, Message string
+		Detail        map[string]json.RawMessage
+	}
 	if err := json.Unmarshal(refusal, &r); err != nil {
 		return fmt.Errorf("read the broker's refusal: %w", err)
 	}
-	return &failure{exit: exitRefused, code: r.Code, message: r.Message, data: refusal}
+	f := &failure{exit: exitRefused, code: r.Code, message: r.Message, data: refusal}
+	for _, name := range slices.Sorted(maps.Keys(r.Detail)) {
+		value := string(r.Detail[name])
+		var text string
+		if json.Unmarshal(r.Detail[name], &text) == nil {
+			value = text
+		}
+		f.more = append(f.more, name+": "+value)
+	}
+	return f
 }
 
-// printHandle shows a job that goes on.
+// printOutcome shows a job that was followed to its end as the call's answer:
+// its result, as if it had not become a job.
+func (a *app) printOutcome(record json.RawMessage) error {
+	var j rest.Job
+	if err := json.Unmarshal(record, &j); err != nil {
+		return fmt.Errorf("read the job: %w", err)
+	}
+	if a.json || len(j.Result) == 0 || string(j.Result) == "null" {
+		return a.printJob(record)
+	}
+	return a.printResult(j.Result)
+}
+
+// printHandle shows a job that goes on, or the one that an earlier call with
+// the same key made.
 func (a *app) printHandle(job json.RawMessage) error {
+	var ended rest.Job
+	if err := json.Unmarshal(job, &ended); err != nil {
+		return fmt.Errorf("read the job: %w", err)
+	}
+	if ended.Status.Final() {
+		if err := a.printJob(job); err != nil {
+			return err
+		}
+		return jobOutcome(ended)
+	}
 	return show(a, job, func(j rest.Job) error {
 		if err := a.facts(jobFacts(j)); err != nil {
 			return err

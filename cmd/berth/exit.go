@@ -37,7 +37,7 @@ var exitTable = []struct {
 	{exitJournal, "The journal has problems, or cannot be read."},
 	{exitFailed, "Something else failed: a file, the network, or an answer that could not be read."},
 	{exitNotYet, "The time given with --timeout is over and the job goes on."},
-	{exitInterrupted, "Interrupted."},
+	{exitInterrupted, "Interrupted (SIGINT or SIGTERM)."},
 }
 
 // Codes of failures that never cross the wire. The broker's own are in
@@ -57,6 +57,7 @@ type failure struct {
 	exit    int
 	code    string
 	message string          // one plain sentence
+	more    []string        // further lines for a person
 	data    json.RawMessage // the refusal's fields; may be empty
 	// shown is true when standard output already has the answer that tells it,
 	// so that --json adds no second document.

@@ -39,11 +39,11 @@ func (a *app) runJobsWait(ctx context.Context, id string, timeout time.Duration)
 	if err != nil {
 		return err
 	}
-	return a.followJob(ctx, answer, wait, timeout)
+	return a.followJob(ctx, answer, wait, timeout, a.printJob)
 }
 
 // followJob waits until the job of record is final, then prints it.
-func (a *app) followJob(ctx context.Context, record json.RawMessage, wait *progress, timeout time.Duration) error {
+func (a *app) followJob(ctx context.Context, record json.RawMessage, wait *progress, timeout time.Duration, print func(json.RawMessage) error) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
@@ -56,7 +56,7 @@ func (a *app) followJob(ctx context.Context, record json.RawMessage, wait *progr
 		}
 		if j.Status.Final() {
 			wait.end()
-			if err := a.printJob(record); err != nil {
+			if err := print(record); err != nil {
 				return err
 			}
 			return jobOutcome(j)

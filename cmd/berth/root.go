@@ -87,6 +87,9 @@ func (a *app) execute(ctx context.Context, args []string) int {
 // with --json an object on standard output.
 func (a *app) report(f *failure) {
 	fmt.Fprintf(a.err, "berth: %s (%s)\n", plain(f.message), f.code)
+	for _, line := range f.more {
+		fmt.Fprintf(a.err, "  %s\n", plain(line))
+	}
 	if f.exit == exitUsage {
 		fmt.Fprintln(a.err, "See: berth help")
 	}
@@ -115,7 +118,7 @@ func newRootCommand(a *app, subcommands ...func(*app) *cobra.Command) *cobra.Com
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.PersistentFlags().StringVar(&a.stateDirFlag, "state-dir", "", "the broker's state directory (default: $BERTH_STATE_DIR, else the user's)")
+	root.PersistentFlags().StringVar(&a.stateDirFlag, "state-dir", "", "the broker's state directory (default: $BERTH_STATE_DIR, else $XDG_STATE_HOME/berth, else ~/.local/state/berth; on macOS ~/Library/Application Support/berth)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON for programs instead of a table")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(sentence(err)) })
 	for _, build := range subcommands {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -59,6 +60,11 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if o.listen != "" {
 		cfg.Broker.Listen = o.listen
 	}
+	if o.listen != "" {
+		if err := config.CheckAddress(o.listen); err != nil {
+			return usage("--listen: " + sentence(err))
+		}
+	}
 	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: logLevel(cfg.Broker.LogLevel)}))
 	path, err := a.stateDir()
 	if err != nil {
@@ -66,6 +72,9 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	}
 	b := &running{cfg: cfg, configDir: configDir, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1)}
 	defer b.close()
+	for _, note := range cfg.Notes {
+		log.Warn("a part of the configuration was passed over", slog.String("place", note.Pointer), slog.Int("line", note.Line), slog.String("note", note.Message))
+	}
 	a.tuneMemory()
 	stop, err := profile()
 	if err != nil {
@@ -186,7 +195,8 @@ func (b *running) startActors() error {
 	b.addNative(&opts)
 	for _, backend := range b.cfg.Backends {
 		if backend.Settings.Disabled {
-			b.log.Info("backend is disabled", slog.String("backend", backend.Name))
+			opts.Disabled = append(opts.Disabled, actors.BackendView{Name: backend.Name, Kind: string(backend.Kind), State: actors.StateDisabled,
+				Since: b.started, EnvNames: names(backend.Env), HeaderNames: names(backend.Headers)})
 			continue
 		}
 		b.addBackend(&opts, backend)
@@ -314,13 +324,28 @@ func (a *app) loadConfig(path string) (*config.Config, string, error) {
 	}
 	cfg, err := config.Parse(path, data, a.getenv)
 	if err != nil {
-		return nil, "", usage("The configuration is refused:\n" + err.Error())
+		return nil, "", refusedConfig(err)
 	}
 	full, err := filepath.Abs(path)
 	if err != nil {
 		return nil, "", fmt.Errorf("find the configuration: %w", err)
 	}
 	return cfg, filepath.Dir(full), nil
+}
+
+// refusedConfig shows every problem of a configuration on a line of its own.
+func refusedConfig(err error) *failure {
+	f := usage("The configuration is refused; its keys are in docs/configuration.md.")
+	var invalid *config.Invalid
+	if !errors.As(err, &invalid) {
+		f.more = []string{sentence(err)}
+		return f
+	}
+	f.more = strings.Split(invalid.Error(), "\n")
+	if data, err := json.Marshal(invalid); err == nil {
+		f.data = data
+	}
+	return f
 }
 
 func logLevel(word string) slog.Level {

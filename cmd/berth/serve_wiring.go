@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"sort"
@@ -59,7 +63,9 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 	s := c.Settings
 	source := catalog.Source{Backend: c.Name, Rules: rules(s)}
 	var tools *int
-	if stored, ok := b.catalogs[c.Name]; ok {
+	origin := b.origin(c)
+	if stored, ok := b.catalogs[c.Name]; ok && stored.Origin == origin {
+		source.Stale = true
 		source.Listed, source.Server, source.Tools = true, stored.Server, stored.Tools
 		n := len(stored.Tools)
 		tools = &n
@@ -80,8 +86,18 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 		Admission:    admission.Limits{Seats: s.MaxInFlight, MaxQueuedCalls: s.MaxQueued, MaxQueuedJobs: s.MaxQueuedJobs, QueueTimeout: s.QueueTimeout},
 		StartTimeout: s.StartTimeout, CallTimeout: s.CallTimeout, IdleTimeout: max(0, s.IdleTimeout),
 		StaleAfter: staleAfter(c), Eager: s.Start == config.Eager, PerSession: s.Instances == config.PerSession,
-		EnvNames: names(c.Env), HeaderNames: names(c.Headers), Tools: tools,
+		EnvNames: names(c.Env), HeaderNames: names(c.Headers), Tools: tools, Origin: origin,
 	})
+}
+
+// origin is a digest of what an entry reaches. It is keyed, because arguments
+// and addresses may hold credentials.
+func (b *running) origin(c config.Backend) string {
+	mac := hmac.New(sha256.New, b.sessionKey)
+	for _, part := range append([]string{"catalog", string(c.Kind), c.Command, c.Cwd, c.URL.Reveal()}, c.Args.Reveal()...) {
+		fmt.Fprintf(mac, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(mac.Sum(nil)[:12])
 }
 
 // starter starts a stdio child under its guard, with the broker's environment
@@ -121,7 +137,7 @@ func names(m config.SecretMap) []string {
 // rules is what the catalog needs of an entry's settings.
 func rules(s config.Settings) catalog.Rules {
 	r := catalog.Rules{TrustAnnotations: s.TrustAnnotations, Long: s.Long,
-		PromoteAfter: map[string]time.Duration{}, CallTimeout: map[string]time.Duration{}, Seats: map[string]int{}}
+		PromoteAfter: map[string]time.Duration{}, CallTimeout: map[string]time.Duration{}, Seats: map[string]int{}, Tracks: map[string]*broker.Track{}}
 	for _, e := range s.Effects {
 		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, Is: e.Is})
 	}
@@ -137,6 +153,14 @@ func rules(s config.Settings) catalog.Rules {
 		}
 		if v.Seats != 0 {
 			r.Seats[v.Glob] = v.Seats
+		}
+		if v.RequireTask {
+			r.RequireTask = append(r.RequireTask, v.Glob)
+		}
+		if t := v.Tracks; t.Handle != "" {
+			r.Tracks[v.Glob] = &broker.Track{Handle: t.Handle, Verb: t.Verb, Argument: t.Argument, Status: t.Status,
+				Running: t.Running, Succeeded: t.Succeeded, Failed: t.Failed, Cancelled: t.Cancelled, Lost: t.Lost,
+				Result: t.Result, Message: t.Message}
 		}
 	}
 	return r

@@ -319,7 +319,7 @@ func testWatch(t *testing.T, e Engine) {
 func testCatalogs(t *testing.T, e Engine) {
 	r := open(t, e, Faults{})
 	raw := json.RawMessage("{\"name\" : \"a\",\n \"x\":1.0e5, \"s\":\"<\\u00e9>\"}")
-	want := broker.StoredCatalog{Backend: "b", At: epoch, Tools: []broker.Tool{{Name: "a", Raw: raw}},
+	want := broker.StoredCatalog{Backend: "b", Origin: "o", At: epoch, Tools: []broker.Tool{{Name: "a", Raw: raw}},
 		Server: broker.ServerInfo{ProtocolVersion: "2025-11-25", Info: json.RawMessage(`{ "name":"b" }`), Instructions: "do"}}
 	for _, c := range []broker.StoredCatalog{{Backend: "b", At: epoch}, {Backend: "a", At: epoch}, want} {
 		if err := r.SaveCatalog(context.Background(), c); err != nil {

@@ -88,7 +88,7 @@ func TestNobodyOutlivesABrokerThatWasKilledWhileTheyWereBorn(t *testing.T) {
 
 func TestKilledGuardTakesItsChildAlong(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"deaf", "clingy"} {
+	for _, mode := range []string{"deaf", "clingy", "family"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			w := newWitness(t)
@@ -96,7 +96,7 @@ func TestKilledGuardTakesItsChildAlong(t *testing.T) {
 			if mode == "deaf" {
 				w.gather("deaf")
 			} else {
-				w.gather("clingy", "deaf", "fork", "daemon")
+				w.gather(mode, "deaf", "fork", "daemon")
 			}
 			must(t, syscall.Kill(p.GuardPID, syscall.SIGKILL))
 			w.awaitNobody() // the living broker sees to the rest
@@ -121,27 +121,63 @@ func TestStopForcesAGuardThatDoesNotMove(t *testing.T) {
 
 func TestSweepTakesWhatAKilledGuardLeft(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	w := newWitness(t)
-	m := startMiddle(t, dir, "clingy", w)
-	pids := w.gather("clingy", "deaf", "fork", "daemon")
-	m.guard.signal(syscall.SIGSTOP) // it must not act on the end of the broker
-	m.broker.signal(syscall.SIGKILL)
-	m.broker.awaitEnd()
-	m.guard.signal(syscall.SIGKILL)
-	m.child.awaitEnd() // by the parent-death signal
-	w.somebody()
+	// The daemon of a family has left the session and closed the pipes.
+	for _, mode := range []string{"clingy", "family"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			w := newWitness(t)
+			m := startMiddle(t, dir, mode, w)
+			pids := w.gather(mode, "deaf", "fork", "daemon")
+			m.guard.signal(syscall.SIGSTOP) // it must not act on the end of the broker
+			m.broker.signal(syscall.SIGKILL)
+			m.broker.awaitEnd()
+			m.guard.signal(syscall.SIGKILL)
+			m.child.awaitEnd() // by the parent-death signal
+			w.somebody()
 
-	ledger, err := OpenLedger(dir)
-	must(t, err)
-	swept, err := ledger.Sweep(context.Background())
-	must(t, err)
-	w.awaitNobody()
-	if swept.Records != 1 {
-		t.Errorf("swept %+v", swept)
+			ledger, err := OpenLedger(dir)
+			must(t, err)
+			swept, err := ledger.Sweep(context.Background())
+			must(t, err)
+			w.awaitNobody()
+			if swept.Records != 1 {
+				t.Errorf("swept %+v", swept)
+			}
+			checkSwept(t, swept, pids, pids["deaf"], pids["daemon"])
+			empty(t, dir)
+		})
 	}
-	checkSwept(t, swept, pids, pids["deaf"], pids["daemon"])
-	empty(t, dir)
+}
+
+func TestSweepLeavesWhoCarriesAnotherMarkOrIsOlderThanTheGuard(t *testing.T) {
+	t.Parallel()
+	w := newWitness(t)
+	bystander := run(t, Spec{}, "deaf", w.path)
+	w.gather("deaf")
+	guard, err := procid.Of(bystander.GuardPID)
+	must(t, err)
+	child, err := procid.Of(bystander.PID)
+	must(t, err)
+	// A start that is over; nobody has the pid of its guard.
+	over := func(start uint64, mark string) Record {
+		return Record{Command: "x", Mark: mark, Guard: procid.ID{PID: 1 << 30, Start: start, Boot: guard.Boot}, Child: procid.ID{PID: 1<<30 + 1, Start: start, Boot: guard.Boot}}
+	}
+	for name, rec := range map[string]Record{
+		"another mark":   over(guard.Start, newMark()),
+		"no mark":        over(guard.Start, ""),
+		"half of a mark": over(guard.Start, bystander.mark[:16]),
+		"older":          over(child.Start+1, bystander.mark),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if killed, left, err := hunt(rec, patience); err != nil || len(killed)+len(left) > 0 {
+				t.Errorf("killed %v, left %v, %v", killed, left, err)
+			}
+			if alive, err := procid.Alive(child); err != nil || !alive {
+				t.Errorf("the bystander is gone (%v)", err)
+			}
+		})
+	}
 }
 
 func TestSweepEndsAGuardThatStillRuns(t *testing.T) {
@@ -259,10 +295,13 @@ func TestRecordHoldsNeitherArgumentsNorEnvironment(t *testing.T) {
 	if rec.Guard.PID != p.GuardPID || rec.Child.PID != p.PID || rec.Child.Start != p.StartTime || rec.Name != "b" {
 		t.Errorf("record %+v", rec)
 	}
+	if rec.Mark == "" || rec.Mark != p.mark {
+		t.Errorf("mark %q, want %q", rec.Mark, p.mark)
+	}
 	var known map[string]any
 	must(t, json.Unmarshal(data, &known))
 	for key := range known {
-		if !slices.Contains([]string{"name", "command", "guard", "child", "pipes"}, key) {
+		if !slices.Contains([]string{"name", "command", "guard", "child", "pipes", "mark"}, key) {
 			t.Errorf("the record has %q", key)
 		}
 	}

@@ -17,6 +17,9 @@
 // broker is gone, or wants the child gone, and the guard kills until it is
 // childless. The same happens when the child ends by itself. The environment of
 // the guard is exactly that of the child, so no secret is in an argument list.
+// To what the broker gives it one variable is added, BERTH_CHILD ([MarkVariable]):
+// an unguessable id of this start, which every descendant inherits and by which
+// it is known wherever it went.
 //
 // # What it owns
 //
@@ -33,9 +36,11 @@
 // # Limits
 //
 // Linux: nothing outlives the broker. When the guard itself is killed, the
-// parent-death signal ends the child; descendants are then found by the guard's
-// session, by parent id and by the child's pipes that they still hold. One that
-// left the session, lost its parent and closed all three pipes is not found.
+// parent-death signal ends the child; descendants are then found by BERTH_CHILD
+// in their environment, by the guard's session, by parent id and by the child's
+// pipes that they still hold: at once when the broker lives, else by the sweep of
+// the next one. One that left the session, lost its parent, closed all three pipes
+// and was started with a cleared environment (or hides its own) is not found.
 // macOS has no subreaper and no parent-death signal: the child's process group
 // is killed, and what is still visible by parent id; a descendant that did
 // setsid and lost its parent survives, and so does the child of a killed guard

@@ -85,7 +85,7 @@ func TestLargeOutputArrivesWhole(t *testing.T) {
 	}
 }
 
-func TestChildGetsExactlyItsEnvironmentAndThreeFiles(t *testing.T) {
+func TestChildGetsItsEnvironmentItsMarkAndThreeFiles(t *testing.T) {
 	// What the broker itself holds open without close-on-exec must not pass on.
 	var leak [2]int
 	must(t, unix.Pipe(leak[:]))
@@ -95,14 +95,14 @@ func TestChildGetsExactlyItsEnvironmentAndThreeFiles(t *testing.T) {
 	must(t, err)
 	env := []string{"Z=first", "PATH=/nowhere", "EMPTY=", "TOKEN=s3cret-value", "Q=a b\"c=d"}
 	p := run(t, Spec{
-		Env:  append([]string{"TOKEN=overridden"}, env...),
+		Env:  append([]string{"TOKEN=overridden", MarkVariable + "=of another"}, env...),
 		Dir:  dir,
 		Args: []string{"hostile", "facts"}, Command: ownPath(t),
 	})
 	var got facts
 	must(t, json.NewDecoder(p.Stdout).Decode(&got))
-	if !slices.Equal(got.Env, env) {
-		t.Errorf("environment %q, want %q", got.Env, env)
+	if want := append(slices.Clone(env), markEntry(p.mark)); len(p.mark) != 32 || !slices.Equal(got.Env, want) {
+		t.Errorf("environment %q, want %q", got.Env, want)
 	}
 	if len(got.Pipes) > 0 {
 		t.Errorf("the child has other pipes open: %q", got.Pipes)

@@ -27,13 +27,14 @@ const (
 )
 
 // Record is what is remembered of one child: enough to recognise it and its
-// descendants, nothing of its arguments or environment.
+// descendants, nothing of its arguments, and of its environment the mark alone.
 type Record struct {
 	Name    string           `json:"name,omitempty"` // the backend's
 	Command string           `json:"command"`
 	Guard   procid.ID        `json:"guard"`
 	Child   procid.ID        `json:"child"`
 	Pipes   []procid.PipeEnd `json:"pipes,omitempty"` // the child's ends of its three
+	Mark    string           `json:"mark,omitempty"`  // the value of MarkVariable; empty: written by a broker that gave none
 }
 
 // Ledger is a directory with one small file for each child that runs. It is for

@@ -33,7 +33,8 @@ type Process struct {
 	guard  *os.Process
 	grace  time.Duration
 	rec    Record
-	marks  []procid.PipeEnd
+	pipes  []procid.PipeEnd
+	mark   string
 	forget func() error // removes the ledger's record
 	stdout *os.File
 	stderr *os.File

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -41,8 +42,9 @@ type Spec struct {
 	// slash. Args come after it and are visible to every user of the machine.
 	Command string
 	Args    []string
-	// Env is the exact environment of the child, "NAME=value" each; of a name
-	// that comes twice the last counts. Nil is an empty environment.
+	// Env is the environment of the child, "NAME=value" each; of a name that
+	// comes twice the last counts. Nil is an empty environment. MarkVariable is
+	// added, whatever Env says of it.
 	Env []string
 	// Dir is the working directory; empty: the broker's.
 	Dir string
@@ -157,16 +159,17 @@ func launch(spec Spec) (*Process, error) {
 	}
 	stdin, stdout, stderr, lifeline, status := ends[0], ends[1], ends[2], ends[3], ends[4]
 	theirs := []*os.File{stdin[0], stdout[1], stderr[1], lifeline[0], status[1]}
-	marks, err := pipeEnds(theirs[:3])
+	pipes, err := pipeEnds(theirs[:3])
 	if err != nil {
 		closeAll()
 		return nil, err
 	}
+	mark := newMark()
 	guard, err := os.StartProcess(executable,
 		append([]string{"berth", "guard", "--", spec.Command}, spec.Args...),
 		&os.ProcAttr{
 			Dir:   spec.Dir,
-			Env:   lastOfEach(spec.Env),
+			Env:   lastOfEach(append(slices.Clone(spec.Env), markEntry(mark))),
 			Files: theirs,
 			Sys:   &syscall.SysProcAttr{Setsid: true},
 		})
@@ -182,7 +185,7 @@ func launch(spec Spec) (*Process, error) {
 	p.Stdout = &untilEOF{file: stdout[0]}
 	p.stdout, p.stderr, p.lifeline, p.status = stdout[0], stderr[0], lifeline[1], status[0]
 	p.statusLines = bufio.NewReaderSize(p.status, maxStatusLine)
-	p.marks = marks
+	p.pipes, p.mark = pipes, mark
 	return p, nil
 }
 
@@ -196,7 +199,7 @@ func bare(err error) error {
 }
 
 func pipeEnds(files []*os.File) ([]procid.PipeEnd, error) {
-	marks := make([]procid.PipeEnd, len(files))
+	ends := make([]procid.PipeEnd, len(files))
 	for i, f := range files {
 		info, err := f.Stat()
 		if err != nil {
@@ -206,9 +209,9 @@ func pipeEnds(files []*os.File) ([]procid.PipeEnd, error) {
 		if !ok {
 			return nil, errors.New("a pipe without an inode")
 		}
-		marks[i] = procid.PipeEnd{Inode: st.Ino, Write: i > 0}
+		ends[i] = procid.PipeEnd{Inode: st.Ino, Write: i > 0}
 	}
-	return marks, nil
+	return ends, nil
 }
 
 // awaitStart reads the guard's first line.
@@ -262,7 +265,8 @@ func (p *Process) record(spec Spec) error {
 		Command: spec.Command,
 		Guard:   guard,
 		Child:   procid.ID{PID: p.PID, Start: p.StartTime, Boot: guard.Boot},
-		Pipes:   p.marks,
+		Pipes:   p.pipes,
+		Mark:    p.mark,
 	}
 	if spec.Ledger == nil {
 		return nil

@@ -104,7 +104,7 @@ func hunt(rec Record, limit time.Duration) (killed, left []procid.ID, err error)
 		if err != nil {
 			return keys(hit), nil, fmt.Errorf("sweep: %w", err)
 		}
-		left = leftovers(rec, table, os.Getpid(), func(pid int) bool { return procid.Holds(pid, rec.Pipes) })
+		left = leftovers(rec, table, os.Getpid(), rec.ours)
 		if len(left) == 0 {
 			return keys(hit), nil, nil
 		}
@@ -140,11 +140,12 @@ func keys(set map[procid.ID]struct{}) []procid.ID {
 //   - the guard's session, while the guard is there (a zombie will do): a pid
 //     that names a session is not given away;
 //   - the child's group and the session it is in, while the child is there;
-//   - the child's end of one of its pipes;
+//   - the child's end of one of its pipes, or the record's mark in the
+//     environment that it was started with (ours says so);
 //   - a child of one of these.
 //
 // self is never picked, nor is anything that is older than the guard.
-func leftovers(rec Record, table []procid.Entry, self int, holds func(pid int) bool) []procid.ID {
+func leftovers(rec Record, table []procid.Entry, self int, ours func(pid int) bool) []procid.ID {
 	byPID := make(map[int]procid.Entry, len(table))
 	for _, e := range table {
 		byPID[e.PID] = e
@@ -169,7 +170,7 @@ func leftovers(rec Record, table []procid.Entry, self int, holds func(pid int) b
 		candidates = append(candidates, e)
 		inSession := e.Session == rec.Guard.PID && (guardIs || childIs && child.Session == rec.Guard.PID)
 		inGroup := childIs && e.Group == child.PID && child.Group == child.PID
-		if inSession || inGroup || holds(e.PID) {
+		if inSession || inGroup || ours(e.PID) {
 			picked[e.PID] = true
 		}
 	}

@@ -25,6 +25,7 @@ var kinds = map[int]struct{ word, description string }{
 	http.StatusForbidden:             {"Forbidden", "The caller may not do this here."},
 	http.StatusNotFound:              {"NotFound", "There is nothing under this name."},
 	http.StatusMethodNotAllowed:      {"MethodNotAllowed", "The route exists, not with this method."},
+	http.StatusNotAcceptable:         {"NotAcceptable", "The answer has no form that the caller accepts."},
 	http.StatusRequestTimeout:        {"RequestTimeout", "The request did not arrive in time."},
 	http.StatusConflict:              {"Conflict", "The present state does not allow this."},
 	http.StatusRequestEntityTooLarge: {"RequestTooLarge", "The request body is over the limit."},

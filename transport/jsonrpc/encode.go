@@ -5,22 +5,22 @@ import (
 	"strconv"
 )
 
-// AppendRequest appends a request. id, and params unless nil, are raw JSON.
+// AppendRequest appends a request. id, and params unless empty, are raw JSON.
 func AppendRequest(dst []byte, id []byte, method string, params []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = append(dst, id...)
 	dst = append(dst, `,"method":`...)
-	return appendParams(append(dst, Quote(method)...), params)
+	return appendParams(AppendQuote(dst, method), params)
 }
 
-// AppendNotification appends a notification. params is raw JSON or nil.
+// AppendNotification appends a notification. params is raw JSON or empty.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","method":`...)
-	return appendParams(append(dst, Quote(method)...), params)
+	return appendParams(AppendQuote(dst, method), params)
 }
 
 func appendParams(dst, params []byte) []byte {
-	if params != nil {
+	if len(params) > 0 {
 		dst = append(dst, `,"params":`...)
 		dst = append(dst, params...)
 	}
@@ -47,7 +47,7 @@ func AppendError(dst []byte, id []byte, code int, message string, data []byte) [
 	dst = append(dst, `,"error":{"code":`...)
 	dst = strconv.AppendInt(dst, int64(code), 10)
 	dst = append(dst, `,"message":`...)
-	dst = append(dst, Quote(message)...)
+	dst = AppendQuote(dst, message)
 	if data != nil {
 		dst = append(dst, `,"data":`...)
 		dst = append(dst, data...)

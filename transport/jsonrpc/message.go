@@ -5,11 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"sync"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // MaxIDBytes is the longest raw id of a request. An id is kept as long as its
@@ -75,153 +71,34 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// scanner holds a decoder between uses: a decoder is large and every message
-// needs one.
-type scanner struct {
-	dec jsontext.Decoder
-	buf bytes.Buffer
-}
-
-var scanners = sync.Pool{New: func() any { return new(scanner) }}
-
-// Repeated names are looked for where they matter (the envelope), and UTF-8 is
-// checked over the whole input at once; so that an escaped lone surrogate,
-// which JSON allows, is passed on as it came.
-var scanOptions = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
-
-func newScanner(data []byte) *scanner {
-	s := scanners.Get().(*scanner)
-	s.buf = *bytes.NewBuffer(data)
-	s.dec.Reset(&s.buf, scanOptions...)
-	return s
-}
-
-// free lets go of the input before the scanner is kept for its next user.
-func (s *scanner) free() {
-	s.buf = bytes.Buffer{}
-	s.dec.Reset(&s.buf)
-	scanners.Put(s)
-}
-
-// end fails unless only white space follows.
-func (s *scanner) end() error {
-	_, err := s.dec.ReadToken()
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	if err == nil {
-		return errors.New("something follows the value")
-	}
-	return err
-}
-
-// members calls each for every member of the object that the scanner stands
-// before. The key is raw text with its quotes.
-func (s *scanner) members(each func(key, value []byte) error) error {
-	if _, err := s.dec.ReadToken(); err != nil {
-		return err
-	}
-	for s.dec.PeekKind() == '"' {
-		key, err := s.dec.ReadValue()
-		if err != nil {
-			return err
-		}
-		value, err := s.dec.ReadValue()
-		if err != nil {
-			return err
-		}
-		if err := each(key, value); err != nil {
-			return err
-		}
-	}
-	_, err := s.dec.ReadToken()
-	return err
-}
-
-// name decodes a raw key.
-func name(raw []byte) string {
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : len(raw)-1])
-	}
-	// The key was scanned already; only a lone surrogate can be reported, and
-	// what comes back then is the text with U+FFFD in its place.
-	text, _ := jsontext.AppendUnquote(nil, raw)
-	return string(text)
-}
-
-// envelope is what was found before it is judged.
-type envelope struct {
-	msg     Message
-	version json.RawMessage
-	method  json.RawMessage
-	problem string // first fault that does not stop reading
-}
-
 // Decode reads exactly one message. Its error is always an *[Error].
 func Decode(data []byte) (Message, error) {
 	if !utf8.Valid(data) {
 		return Message{}, &Error{Code: CodeParse, Message: "Parse error: the message is not valid UTF-8"}
 	}
-	s := newScanner(data)
-	defer s.free()
-	var e envelope
-	switch kind := s.dec.PeekKind(); kind {
-	case '{':
-		if err := s.members(e.add); err != nil {
-			return Message{}, parseError(err)
-		}
-	default:
-		if _, err := s.dec.ReadValue(); err != nil {
-			return Message{}, parseError(err)
-		}
+	found, err := ReadEnvelope(data)
+	e := envelope{Envelope: found}
+	switch {
+	case errors.Is(err, ErrNoObject):
 		e.problem = "a message is a JSON object"
-		if kind == '[' {
+		if bytes.TrimLeft(data, " \t\r\n")[0] == '[' {
 			e.problem = "batches are not part of this protocol; send one message at a time"
 		}
-	}
-	if err := s.end(); err != nil {
-		return Message{}, parseError(err)
+	case err != nil:
+		// The text of a syntactic error quotes a few characters of the input at
+		// most and names the place.
+		return Message{}, &Error{Code: CodeParse, Message: "Parse error: " + err.Error()}
+	case e.Repeated:
+		e.problem = "a member of the message is repeated"
 	}
 	return e.judge()
 }
 
-func parseError(err error) *Error {
-	// The text of a syntactic error quotes a few characters of the input at
-	// most and names the place.
-	return &Error{Code: CodeParse, Message: "Parse error: " + err.Error()}
-}
-
-func (e *envelope) add(key, value []byte) error {
-	var field *json.RawMessage
-	switch n := name(key); n {
-	case "jsonrpc":
-		field = &e.version
-	case "id":
-		field = &e.msg.ID
-	case "method":
-		field = &e.method
-	case "params":
-		field = &e.msg.Params
-	case "result":
-		field = &e.msg.Result
-	case "error":
-		field = &e.msg.Error
-	default:
-		for _, x := range e.msg.Extra {
-			if x.Name == n {
-				e.fault("a member of the message is repeated")
-				return nil
-			}
-		}
-		e.msg.Extra = append(e.msg.Extra, Member{Name: n, Value: value})
-		return nil
-	}
-	if *field != nil {
-		e.fault("a member of the message is repeated")
-		return nil
-	}
-	*field = value
-	return nil
+// envelope is an Envelope that is being judged.
+type envelope struct {
+	Envelope
+	msg     Message
+	problem string // first fault
 }
 
 func (e *envelope) fault(problem string) {
@@ -233,12 +110,13 @@ func (e *envelope) fault(problem string) {
 // judge classifies a well-formed object or says why it is no message.
 func (e *envelope) judge() (Message, error) {
 	m := &e.msg
+	*m = Message{ID: e.ID, Params: e.Params, Result: e.Result, Error: e.Error, Extra: e.Extra}
 	idProblem := checkID(m.ID)
 	switch {
 	case e.problem != "":
-	case string(e.version) != `"2.0"`:
+	case string(e.Version) != `"2.0"`:
 		e.fault(`"jsonrpc" must be "2.0"`)
-	case e.method != nil:
+	case e.Method != nil:
 		e.judgeCall(idProblem)
 	default:
 		e.judgeResponse(idProblem)
@@ -260,9 +138,9 @@ func (e *envelope) judgeCall(idProblem string) {
 		m.Kind = Notification
 	}
 	switch {
-	case e.method[0] != '"':
+	case e.Method[0] != '"':
 		e.fault(`"method" must be a string`)
-	case len(e.method) == 2:
+	case len(e.Method) == 2:
 		e.fault(`"method" is empty`)
 	case m.Result != nil || m.Error != nil:
 		e.fault("a message is either a request or a response")
@@ -271,10 +149,7 @@ func (e *envelope) judgeCall(idProblem string) {
 	case m.Params != nil && m.Params[0] != '{' && m.Params[0] != '[':
 		e.fault(`"params" must be an object or an array`)
 	}
-	m.Method = ""
-	if e.method[0] == '"' {
-		m.Method = name(e.method)
-	}
+	m.Method, _ = Unquote(e.Method)
 }
 
 func (e *envelope) judgeResponse(idProblem string) {

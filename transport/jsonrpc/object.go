@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,9 +19,13 @@ type Object struct {
 
 type member struct {
 	key   []byte // raw, with quotes
-	name  string
 	value json.RawMessage
 }
+
+// is reports whether the member has this name. It makes no string.
+func (m *member) is(name string) bool { return string(plain(m.key)) == name }
+
+func (m *member) name() string { return string(plain(m.key)) }
 
 // ErrNoObject is returned for JSON that is not an object.
 var ErrNoObject = errors.New("not a JSON object")
@@ -41,7 +46,7 @@ func ParseObject(raw []byte) (*Object, error) {
 	}
 	o := &Object{source: raw, members: make([]member, 0, 4)}
 	err := s.members(func(key, value []byte) error {
-		o.members = append(o.members, member{key: key, name: name(key), value: value})
+		o.members = append(o.members, member{key: key, value: value})
 		return nil
 	})
 	if err == nil {
@@ -60,7 +65,7 @@ func (o *Object) Len() int { return len(o.members) }
 func (o *Object) Members() []Member {
 	out := make([]Member, len(o.members))
 	for i, m := range o.members {
-		out[i] = Member{Name: m.name, Value: m.value}
+		out[i] = Member{Name: m.name(), Value: m.value}
 	}
 	return out
 }
@@ -70,8 +75,8 @@ func (o *Object) Members() []Member {
 func (o *Object) Repeated() (string, bool) {
 	for i := range o.members {
 		for j := range i {
-			if o.members[i].name == o.members[j].name {
-				return o.members[i].name, true
+			if a, b := plain(o.members[i].key), plain(o.members[j].key); bytes.Equal(a, b) {
+				return string(a), true
 			}
 		}
 		if i == 64 {
@@ -86,10 +91,11 @@ func (o *Object) Repeated() (string, bool) {
 func (o *Object) repeatedMany() (string, bool) {
 	seen := make(map[string]struct{}, len(o.members))
 	for i := range o.members {
-		if _, again := seen[o.members[i].name]; again {
-			return o.members[i].name, true
+		name := o.members[i].name()
+		if _, again := seen[name]; again {
+			return name, true
 		}
-		seen[o.members[i].name] = struct{}{}
+		seen[name] = struct{}{}
 	}
 	return "", false
 }
@@ -98,7 +104,7 @@ func (o *Object) repeatedMany() (string, bool) {
 // read it, when the name is repeated.
 func (o *Object) Get(name string) (json.RawMessage, bool) {
 	for i := len(o.members) - 1; i >= 0; i-- {
-		if o.members[i].name == name {
+		if o.members[i].is(name) {
 			return o.members[i].value, true
 		}
 	}
@@ -106,12 +112,9 @@ func (o *Object) Get(name string) (json.RawMessage, bool) {
 }
 
 // Text gives the value of name when it is a string.
-func (o *Object) Text(member string) (string, bool) {
-	raw, ok := o.Get(member)
-	if !ok || raw[0] != '"' {
-		return "", false
-	}
-	return name(raw), true
+func (o *Object) Text(name string) (string, bool) {
+	raw, _ := o.Get(name)
+	return Unquote(raw)
 }
 
 // Set replaces the value of name where it first stands and removes its
@@ -120,7 +123,7 @@ func (o *Object) Set(name string, value []byte) {
 	o.source = nil
 	kept, found := o.members[:0], false
 	for _, m := range o.members {
-		if m.name == name {
+		if m.is(name) {
 			if found {
 				continue
 			}
@@ -130,22 +133,26 @@ func (o *Object) Set(name string, value []byte) {
 		kept = append(kept, m)
 	}
 	if !found {
-		kept = append(kept, member{key: Quote(name), name: name, value: value})
+		kept = append(kept, member{key: Quote(name), value: value})
 	}
 	o.members = kept
 }
 
 // Delete removes every member of name and reports whether there was one.
 func (o *Object) Delete(name string) bool {
-	return o.DeleteFunc(func(n string) bool { return n == name })
+	return o.delete(func(m *member) bool { return m.is(name) })
 }
 
 // DeleteFunc removes every member whose name is chosen and reports whether
 // there was one.
 func (o *Object) DeleteFunc(chosen func(name string) bool) bool {
+	return o.delete(func(m *member) bool { return chosen(m.name()) })
+}
+
+func (o *Object) delete(chosen func(m *member) bool) bool {
 	kept := o.members[:0]
 	for _, m := range o.members {
-		if !chosen(m.name) {
+		if !chosen(&m) {
 			kept = append(kept, m)
 		}
 	}
@@ -188,10 +195,13 @@ func (o *Object) Bytes() json.RawMessage {
 }
 
 // Quote gives text as a JSON string; invalid UTF-8 becomes U+FFFD.
-func Quote(text string) json.RawMessage {
-	quoted, err := jsontext.AppendQuote(nil, text)
+func Quote(text string) json.RawMessage { return AppendQuote(nil, text) }
+
+// AppendQuote appends text as Quote gives it.
+func AppendQuote(dst []byte, text string) []byte {
+	quoted, err := jsontext.AppendQuote(dst, text)
 	if err != nil {
-		quoted, _ = jsontext.AppendQuote(nil, string(bytes.ToValidUTF8([]byte(text), []byte("\uFFFD"))))
+		quoted, _ = jsontext.AppendQuote(dst, strings.ToValidUTF8(text, "\uFFFD"))
 	}
 	return quoted
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestObjectKeepsWhatIsNotTouched(t *testing.T) {
@@ -35,6 +37,52 @@ func TestObjectKeepsWhatIsNotTouched(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The edits are checked against the list of members that the object was
+// written from: every other member keeps its bytes and its place.
+func TestObjectEditsKeepEveryOtherMember(t *testing.T) {
+	names := []string{`"k"`, `"a"`, `"b"`, `"\u006b"`, `"_meta"`, `"é"`}
+	values := []string{`1`, `12345678901234567890`, `"}"`, `"\""`, `{"k":{}}`, `[ 1 , {"k":2}]`, `null`, `1.50e+3`, `""`}
+	blank := rapid.SampledFrom([]string{"", " ", "\n\t"})
+	rapid.Check(t, func(t *rapid.T) {
+		var written, kept, set []string
+		found := false
+		for range rapid.IntRange(0, 6).Draw(t, "members") {
+			name, value := rapid.SampledFrom(names).Draw(t, "name"), rapid.SampledFrom(values).Draw(t, "value")
+			written = append(written, blank.Draw(t, "b")+name+blank.Draw(t, "b")+":"+blank.Draw(t, "b")+value+blank.Draw(t, "b"))
+			switch isK := name == `"k"` || name == `"\u006b"`; {
+			case !isK:
+				kept, set = append(kept, name+":"+value), append(set, name+":"+value)
+			case !found:
+				found, set = true, append(set, name+`:"new"`)
+			}
+		}
+		source := "{" + strings.Join(written, ",") + blank.Draw(t, "b") + "}"
+		o, err := ParseObject([]byte(source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := source
+		if had := o.Delete("k"); had {
+			want = "{" + strings.Join(kept, ",") + "}"
+		}
+		if got := string(o.Bytes()); got != want {
+			t.Fatalf("without: %s; want %s", got, want)
+		}
+		if o, err = ParseObject([]byte(source)); err != nil {
+			t.Fatal(err)
+		}
+		if o.Set("k", []byte(`"new"`)); !found {
+			set = append(set, `"k":"new"`)
+		}
+		if got, want := string(o.Bytes()), "{"+strings.Join(set, ",")+"}"; got != want {
+			t.Fatalf("with: %s; want %s", got, want)
+		}
+		if text, ok := o.Text("k"); !ok || text != "new" {
+			t.Fatalf("with, then read: %q", text)
+		}
+	})
 }
 
 func TestObjectReadsTheLastRepetition(t *testing.T) {

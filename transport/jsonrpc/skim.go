@@ -1,6 +1,9 @@
 package jsonrpc
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // Skim goes over a message that is too large to keep and remembers only what
 // an answer to it needs. It is an io.Writer; the zero value is ready.
@@ -20,10 +23,44 @@ type Skim struct {
 
 // Write takes the next piece of the message. It never fails.
 func (s *Skim) Write(p []byte) (int, error) {
-	for _, c := range p {
-		s.next(c)
+	n := len(p)
+	for len(p) > 0 {
+		p = p[s.leap(p):]
+		if len(p) == 0 {
+			break
+		}
+		s.next(p[0])
+		p = p[1:]
 	}
-	return len(p), nil
+	return n, nil
+}
+
+// leap says how many bytes at the beginning of p change nothing: the inside of
+// values that are not kept, up to what may end them. The most of a large message
+// is that.
+func (s *Skim) leap(p []byte) int {
+	// The window bounds what is looked at again after each stop.
+	window := p[:min(len(p), 256)]
+	switch {
+	case s.escaped || s.keeping() || !s.text && s.depth == 1:
+		return 0
+	case !s.text:
+		for i, c := range window {
+			switch c {
+			case '"', '{', '}', '[', ']':
+				return i
+			}
+		}
+		return len(window)
+	}
+	end := bytes.IndexByte(window, '"')
+	if end < 0 {
+		end = len(window)
+	}
+	if escape := bytes.IndexByte(window[:end], '\\'); escape >= 0 {
+		return escape
+	}
+	return end
 }
 
 func (s *Skim) next(c byte) {
@@ -67,10 +104,12 @@ func (s *Skim) next(c byte) {
 
 // keep collects a token of the outermost object.
 func (s *Skim) keep(c byte) {
-	if s.depth == 1 && len(s.token) <= MaxIDBytes {
+	if s.keeping() {
 		s.token = append(s.token, c)
 	}
 }
+
+func (s *Skim) keeping() bool { return s.depth == 1 && len(s.token) <= MaxIDBytes }
 
 func (s *Skim) member() {
 	if s.value {
@@ -82,6 +121,15 @@ func (s *Skim) member() {
 		}
 	}
 	s.value, s.token = false, s.token[:0]
+}
+
+// Response gives the id of the message if it is a response. Bytes before the
+// outermost object are passed over.
+func (s *Skim) Response() (id json.RawMessage, ok bool) {
+	if s.method || s.id == nil || !json.Valid(s.id) {
+		return nil, false
+	}
+	return s.id, true
 }
 
 // Request gives the id of the message if it is a request: only those are

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"berth/broker"
+	"berth/transport/jsonrpc"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -61,7 +62,7 @@ func newDesk(n *noise, inFlight int) *desk {
 // names has. send takes the response and must not block.
 func (d *desk) take(scope *exchange, m *message, find func() (*caller, *broker.RPCError), send func(line []byte)) {
 	if m.method == string(mcp.MethodPing) {
-		send(resultLine(m.id, json.RawMessage(`{}`)))
+		send(jsonrpc.AppendResult(nil, m.id, json.RawMessage(`{}`)))
 		return
 	}
 	who, refused := (*caller)(nil), methodUnknown
@@ -78,7 +79,7 @@ func (d *desk) take(scope *exchange, m *message, find func() (*caller, *broker.R
 	}
 	if refused != nil {
 		d.noise.requests.Add(1)
-		send(errorLine(m.id, refused))
+		send(jsonrpc.AppendErrorObject(nil, m.id, refused.Object()))
 		return
 	}
 	go func() {
@@ -88,10 +89,10 @@ func (d *desk) take(scope *exchange, m *message, find func() (*caller, *broker.R
 			return
 		}
 		if failed != nil {
-			send(errorLine(m.id, failed))
+			send(jsonrpc.AppendErrorObject(nil, m.id, failed.Object()))
 			return
 		}
-		send(resultLine(m.id, result))
+		send(jsonrpc.AppendResult(nil, m.id, result))
 	}()
 }
 
@@ -134,8 +135,13 @@ func (d *desk) leave(q *question) (withdrawn bool) {
 // withdraw takes a cancel of the backend. It may come on another stream than
 // the question did; then the question must be the only one of its id.
 func (d *desk) withdraw(scope *exchange, params json.RawMessage) {
-	id, _, ok, err := get(params, "requestId")
-	if err != nil || !ok {
+	named, err := jsonrpc.ParseObject(params)
+	if err != nil {
+		d.noise.broken.Add(1)
+		return
+	}
+	id, ok := named.Get("requestId")
+	if !ok {
 		d.noise.broken.Add(1)
 		return
 	}
@@ -178,22 +184,9 @@ func (d *desk) close() {
 	d.working.Wait()
 }
 
-func resultLine(id, result json.RawMessage) []byte {
-	line := append(make([]byte, 0, len(id)+len(result)+40), `{"jsonrpc":"2.0","id":`...)
-	line = append(append(line, id...), `,"result":`...)
-	return append(append(line, result...), '}')
-}
-
-func errorLine(id json.RawMessage, e *broker.RPCError) []byte {
-	object := e.Object()
-	line := append(make([]byte, 0, len(id)+len(object)+40), `{"jsonrpc":"2.0","id":`...)
-	line = append(append(line, id...), `,"error":`...)
-	return append(append(line, object...), '}')
-}
-
 // cancelParams are the params of notifications/cancelled.
 func cancelParams(id int64, reason string) []byte {
 	b := append([]byte(`{"requestId":`), strconv.FormatInt(id, 10)...)
 	b = append(b, `,"reason":`...)
-	return append(appendString(b, reason), '}')
+	return append(jsonrpc.AppendQuote(b, reason), '}')
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"berth/broker"
+	"berth/transport/jsonrpc"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -35,9 +36,8 @@ func (c *httpConn) headers(method string, params json.RawMessage) http.Header {
 	if key == "" {
 		return h
 	}
-	raw, _, ok, err := get(params, key)
-	var name string
-	if err != nil || !ok || json.Unmarshal(raw, &name) != nil {
+	name, ok := text(params, key)
+	if !ok {
 		return h // the backend says what is wrong with it
 	}
 	setHeader(h, mcp.HeaderName, name)
@@ -75,19 +75,16 @@ func setHeader(h http.Header, name, value string) {
 // argument gives the value at path as a header shows it. Only strings, truth
 // values and integers that every reader takes for the same are shown.
 func argument(params json.RawMessage, path []string) (string, bool) {
-	raw := []byte(params)
-	for _, name := range append([]string{"arguments"}, path...) {
-		value, _, ok, err := get(raw, name)
-		if err != nil || !ok {
-			return "", false
-		}
-		raw = value
+	raw, ok := get(params, "arguments")
+	for _, name := range path {
+		raw, ok = get(raw, name)
+	}
+	if !ok {
+		return "", false
 	}
 	switch raw[0] {
 	case '"':
-		var s string
-		err := json.Unmarshal(raw, &s)
-		return s, err == nil
+		return jsonrpc.Unquote(raw)
 	case 't', 'f':
 		return string(raw), true
 	case 'n', '{', '[':

@@ -97,6 +97,9 @@ func (c *httpConn) open(ctx context.Context, l *levels) (broker.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if id := c.reported.Load(); id != nil && in.runtimeID == "" {
+		in.runtimeID = *id
+	}
 	inc := broker.Incarnation{
 		RuntimeID: in.runtimeID, Reported: in.runtimeID != "", Server: in.server,
 		Done: c.life.done, Cause: c.life.why,
@@ -124,6 +127,6 @@ func (c *httpConn) open(ctx context.Context, l *levels) (broker.Conn, error) {
 	if inc.RuntimeID == "" && !isStateless && c.hasSession() {
 		inc.RuntimeID = mintUUID()
 	}
-	c.incarnation = inc
+	c.inc.Store(&inc)
 	return conn, nil
 }

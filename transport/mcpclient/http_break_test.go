@@ -72,7 +72,15 @@ func TestADeadPooledConnectionIsReplacedAndTheCallSentOnce(t *testing.T) {
 
 func TestAFreshConnectionThatTakesNothingIsNotDispatched(t *testing.T) {
 	u := newUpstream(t, "s", nil)
+	listening := make(chan struct{})
+	u.get = func(w http.ResponseWriter, r *http.Request) { // keeps its connection, so that none is idle
+		close(listening)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
 	_, c := u.open(t, Options{})
+	<-listening
 	base := c.(*httpConn).base
 	base.CloseIdleConnections()
 	base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -197,7 +205,7 @@ func TestHTTPCancelIsSentAndTheGraceKept(t *testing.T) {
 			called := <-u.seen
 			cancel()
 			note := <-u.seen
-			id, _, _, _ := get(note.params, "requestId")
+			id := member(note.params, "requestId")
 			if note.method != "notifications/cancelled" || string(id) != string(called.id) {
 				t.Errorf("note: %s %s", note.method, note.params)
 			}

@@ -29,17 +29,18 @@ const (
 // server can be reached.
 type httpConn struct {
 	// Fixed at construction; incarnation once open has returned.
-	hear        broker.Hear // nil: nobody listens
-	opts        Options
-	noise       *noise
-	life        *life
-	target      *url.URL
-	host        string // for the Host header; empty: the target's
-	base        *http.Transport
-	ctx         context.Context // ends when the life is closed
-	cancel      context.CancelFunc
-	finished    chan struct{} // everything is torn down
-	incarnation broker.Incarnation
+	hear     broker.Hear // nil: nobody listens
+	opts     Options
+	noise    *noise
+	life     *life
+	target   *url.URL
+	host     string // for the Host header; empty: the target's
+	base     *http.Transport
+	ctx      context.Context // ends when the life is closed
+	cancel   context.CancelFunc
+	finished chan struct{}                      // everything is torn down
+	inc      atomic.Pointer[broker.Incarnation] // nil before open has returned
+	reported atomic.Pointer[string]             // runtime id in the response to the first request
 
 	// header is what every request carries. The map is never changed, only
 	// replaced, and by open's goroutine alone: requests share it.
@@ -60,7 +61,16 @@ type httpConn struct {
 	helpersW sync.WaitGroup
 }
 
-func (c *httpConn) Incarnation() broker.Incarnation { return c.incarnation }
+// Incarnation implements broker.Conn.
+func (c *httpConn) Incarnation() broker.Incarnation { return known(&c.inc) }
+
+// known gives the facts of a life; none before it has been opened.
+func known(inc *atomic.Pointer[broker.Incarnation]) broker.Incarnation {
+	if p := inc.Load(); p != nil {
+		return *p
+	}
+	return broker.Incarnation{}
+}
 
 // Call implements broker.Conn.
 func (c *httpConn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {
@@ -103,7 +113,7 @@ func (c *httpConn) exchange(ctx context.Context, x *exchange, method string, par
 	defer stop()
 	c.depart(x)
 	defer c.land(x)
-	err := c.post(x, appendRequest(make([]byte, 0, len(params)+len(method)+64), x.id, method, params))
+	err := c.post(x, requestLine(x.id, method, params))
 	abandoned := x.settle()
 	if x.answer != nil {
 		return c.conclude(x)
@@ -112,11 +122,11 @@ func (c *httpConn) exchange(ctx context.Context, x *exchange, method string, par
 }
 
 func (c *httpConn) conclude(x *exchange) (broker.Answer, error) {
-	id := ""
-	if x.who != nil { // else the incarnation may not be known yet
-		id = c.incarnation.RuntimeID
+	life := c.Incarnation().RuntimeID
+	if x.another != "" {
+		life = x.another
 	}
-	a, err := x.answer.answer(id)
+	a, err := x.answer.answer(life)
 	if err != nil {
 		c.noise.broken.Add(1)
 		return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "the backend answered with an error that is no JSON-RPC error"}
@@ -237,8 +247,9 @@ func (c *httpConn) gone(dispatched bool) *broker.Failure {
 // request is the handshake's view of the connection: nothing of it is worth a
 // cancel, so the end of ctx ends the request itself.
 func (c *httpConn) request(ctx context.Context, method string, params json.RawMessage) (broker.Answer, error) {
-	x := &exchange{id: c.lastID.Add(1), plain: true, starts: method == string(mcp.MethodInitialize), extra: c.headers(method, params)}
-	err := c.postUnder(ctx, x, appendRequest(nil, x.id, method, params))
+	x := &exchange{id: c.lastID.Add(1), plain: true, session: method == string(mcp.MethodInitialize), extra: c.headers(method, params)}
+	x.first = x.session || method == string(mcp.MethodServerDiscover)
+	err := c.postUnder(ctx, x, requestLine(x.id, method, params))
 	if x.answer != nil {
 		return c.conclude(x)
 	}
@@ -255,7 +266,7 @@ func (c *httpConn) request(ctx context.Context, method string, params json.RawMe
 // take gets. The end of ctx ends the stream.
 func (c *httpConn) listen(ctx context.Context, method string, params json.RawMessage, take func(*message)) (broker.Answer, error) {
 	x := &exchange{id: c.lastID.Add(1), plain: true, listen: take, extra: c.headers(method, params)}
-	err := c.postUnder(ctx, x, appendRequest(nil, x.id, method, params))
+	err := c.postUnder(ctx, x, requestLine(x.id, method, params))
 	if x.answer != nil {
 		return c.conclude(x)
 	}
@@ -264,7 +275,7 @@ func (c *httpConn) listen(ctx context.Context, method string, params json.RawMes
 
 func (c *httpConn) notify(ctx context.Context, method string, params json.RawMessage) error {
 	x := &exchange{}
-	if err := c.postUnder(ctx, x, appendRequest(nil, 0, method, params)); err != nil {
+	if err := c.postUnder(ctx, x, requestLine(0, method, params)); err != nil {
 		if x.auth {
 			return authError{x.failure}
 		}

@@ -28,22 +28,24 @@ var errHandled = errors.New("the exchange holds the failure")
 
 // exchange is one message on its way to the backend, and what came of it.
 type exchange struct {
-	id     int64           // zero for what has no answer
-	call   *broker.Call    // nil for what is none
-	who    *caller         // of the call
-	plain  bool            // of the handshake
-	starts bool            // it asks for the session
-	extra  http.Header     // headers of this request alone
-	listen func(*message)  // takes the notifications of the stream
-	ctx    context.Context // of the HTTP request
-	stop   context.CancelFunc
-	hand   handover
+	id      int64           // zero for what has no answer
+	call    *broker.Call    // nil for what is none
+	who     *caller         // of the call
+	plain   bool            // of the handshake
+	session bool            // it asks for one
+	first   bool            // it is the first of a life
+	extra   http.Header     // headers of this request alone
+	listen  func(*message)  // takes the notifications of the stream
+	ctx     context.Context // of the HTTP request
+	stop    context.CancelFunc
+	hand    handover
 
 	// Written and read by the goroutine that posts.
 	answer  *message
 	failure *broker.Failure
 	auth    bool
 	status  int
+	another string // runtime id of another life than ours, which answered
 
 	mu      sync.Mutex
 	settled bool
@@ -205,7 +207,8 @@ func (c *httpConn) digest(ctx context.Context, x *exchange, resp *http.Response)
 	if x.id == 0 {
 		return true, nil // a notification: whatever it says is no answer
 	}
-	if x.starts {
+	c.identify(x, resp.Header.Get(headerRuntimeID))
+	if x.session {
 		c.addHeader(transport.HeaderKeySessionID, resp.Header.Get(transport.HeaderKeySessionID))
 	}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
@@ -226,6 +229,26 @@ func (c *httpConn) digest(ctx context.Context, x *exchange, resp *http.Response)
 	}
 	x.failure = &broker.Failure{Dispatched: true, Cause: fmt.Sprintf("the backend answered HTTP %d without JSON and without a stream of events", status)}
 	return false, errHandled
+}
+
+// headerRuntimeID is the header in which a Berth names its life: its sessions
+// outlive it, so that nothing else would tell that another life answers.
+const headerRuntimeID = "Berth-Runtime-Id"
+
+// identify notes which life of the backend a response comes from. That of
+// another life than the one that was opened ends ours.
+func (c *httpConn) identify(x *exchange, id string) {
+	switch {
+	case id == "" || len(id) > maxRuntimeID:
+	case x.first:
+		c.reported.Store(&id)
+	default:
+		if inc := c.inc.Load(); inc == nil || !inc.Reported || id == inc.RuntimeID {
+			return
+		}
+		x.another = id
+		c.life.end("another incarnation answers at the backend's address")
+	}
 }
 
 // single takes the one message of a JSON response.
@@ -329,7 +352,7 @@ func (c *httpConn) probe() {
 		defer c.probing.Store(false)
 		x := &exchange{id: c.lastID.Add(1), plain: true}
 		// What counts is the status.
-		_ = c.postUnder(ctx, x, appendRequest(nil, x.id, string(mcp.MethodPing), nil))
+		_ = c.postUnder(ctx, x, requestLine(x.id, string(mcp.MethodPing), nil))
 		if x.status == http.StatusBadRequest && x.answer == nil {
 			c.lost.Store(true)
 			c.life.end("the backend has lost our session (HTTP 400 to a ping)")

@@ -70,8 +70,11 @@ func (c *httpConn) follow(ctx context.Context, x *exchange, resp *http.Response)
 func (s *stream) read(body io.Reader) error {
 	lines := newLineReader(body, s.c.opts.MaxAnswer)
 	defer lines.release()
-	for {
+	for first := true; ; first = false {
 		l, err := lines.next()
+		if first { // a stream may begin with one, as the HTML standard has it
+			l.text = bytes.TrimPrefix(l.text, []byte("\ufeff"))
+		}
 		if errors.Is(err, io.EOF) {
 			s.dispatch() // servers exist that leave out the last empty line
 			return nil
@@ -80,7 +83,7 @@ func (s *stream) read(body io.Reader) error {
 			return err
 		}
 		switch {
-		case l.oversized:
+		case l.skimmed != nil:
 			s.tooLong(l)
 		case len(l.text) == 0:
 			s.dispatch()
@@ -145,13 +148,12 @@ func (s *stream) dispatch() {
 // tooLong notes a line over the limit. If it cannot be told whose answer it
 // was and no other comes, it was ours.
 func (s *stream) tooLong(l line) {
-	head, ok := bytes.CutPrefix(l.head, []byte("data:"))
-	if !ok {
+	if !bytes.HasPrefix(l.text, []byte("data:")) {
 		return
 	}
 	s.c.noise.oversized.Add(1)
 	s.oversized = true
-	if id, ok := oversizedID(head, l.tail); ok && id == s.x.id {
+	if id, ok := l.answers(); ok && id == s.x.id {
 		s.x.failure = tooLarge(s.c.opts.MaxAnswer)
 	}
 }

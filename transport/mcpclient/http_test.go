@@ -19,8 +19,9 @@ import (
 // upstream is a streamable HTTP server whose answers a test decides.
 type upstream struct {
 	*httptest.Server
-	session string // empty: stateless
-	sse     bool   // the handshake's answers come as a stream
+	session string       // empty: stateless
+	sse     bool         // the handshake's answers come as a stream
+	life    atomic.Value // string: what it calls this life of it in a header
 
 	initialize   func(params string) // sees those of initialize
 	introduction string
@@ -50,6 +51,9 @@ func newUpstream(t *testing.T, session string, script func(w http.ResponseWriter
 }
 
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if life, ok := u.life.Load().(string); ok {
+		w.Header().Set(headerRuntimeID, life)
+	}
 	if r.Method == http.MethodDelete {
 		u.mu.Lock()
 		u.deleted = append(u.deleted, r.Header.Get("Mcp-Session-Id")+" "+r.Header.Get("X-Key"))
@@ -222,8 +226,7 @@ func TestHTTPErrorComesBackAsItCame(t *testing.T) {
 
 func TestHTTPProgressAndNoiseOnTheStream(t *testing.T) {
 	u := newUpstream(t, "s", func(w http.ResponseWriter, _ *http.Request, m message) {
-		meta, _, _, _ := get(m.params, "_meta")
-		token, _, _, _ := get(meta, "progressToken")
+		token := member(m.params, "_meta", "progressToken")
 		note := func(token []byte, i int) string {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, i)
 		}
@@ -487,4 +490,27 @@ func TestHTTPRequestWithoutBodySaysNothingOfContent(t *testing.T) {
 			t.Errorf("%s can be sent twice", method)
 		}
 	}
+}
+
+// A Berth's sessions outlive it: the header alone tells that another life
+// answers. Its answer says so, and ours is over.
+func TestHTTPAnswerOfAnotherLifeEndsOurs(t *testing.T) {
+	u := newUpstream(t, "s", func(w http.ResponseWriter, _ *http.Request, m message) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.id)+`,"result":{}}`)
+	})
+	u.life.Store("first")
+	_, c := u.open(t, Options{})
+	if inc := c.Incarnation(); inc.RuntimeID != "first" || !inc.Reported {
+		t.Fatalf("%+v", inc)
+	}
+	a, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
+	if err != nil || a.RuntimeID != "first" {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	u.life.Store("second")
+	if a, err = c.Call(t.Context(), call(`{}`), broker.Peer{}); err != nil || a.RuntimeID != "second" {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	<-c.Incarnation().Done
 }

@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"io"
 	"sync"
+
+	"berth/transport/jsonrpc"
 )
 
-// peekSize is how much of either end of an oversized line is kept to find the
-// id that it answers.
-const peekSize = 4 << 10
+// headSize is how much of the beginning of an oversized line is kept: enough to
+// tell what kind of line of an event stream it is.
+const headSize = 16
 
 // lineReader splits a stream into lines of at most max bytes. A longer line is
 // skipped to its end and reported, so that the stream stays usable.
@@ -18,12 +20,10 @@ type lineReader struct {
 	max int
 }
 
-// line is one line without its end. Of an oversized one only both ends are
-// kept.
+// line is one line without its end.
 type line struct {
-	text       []byte // owned by the receiver
-	oversized  bool
-	head, tail []byte
+	text    []byte        // owned by the receiver; of an oversized line its beginning
+	skimmed *jsonrpc.Skim // of an oversized line; else nil
 }
 
 // buffers are shared, as each event stream needs one for a moment.
@@ -70,21 +70,13 @@ func (l *lineReader) next() (line, error) {
 
 // skip reads to the end of a line of which text was read.
 func (l *lineReader) skip(text []byte, err error) (line, error) {
-	out := line{oversized: true, head: bytes.Clone(text[:min(len(text), peekSize)])}
-	tail := bytes.Clone(text[max(0, len(text)-peekSize):])
+	out := line{text: bytes.Clone(text[:min(len(text), headSize)]), skimmed: new(jsonrpc.Skim)}
+	_, _ = out.skimmed.Write(text) // never fails
 	for err == bufio.ErrBufferFull {
 		var chunk []byte
 		chunk, err = l.r.ReadSlice('\n')
-		if len(chunk) < peekSize {
-			tail = append(tail, chunk...)
-		} else {
-			tail = append(tail[:0], chunk[len(chunk)-peekSize:]...)
-		}
-		if over := len(tail) - peekSize; over > 0 {
-			tail = append(tail[:0], tail[over:]...)
-		}
+		_, _ = out.skimmed.Write(chunk)
 	}
-	out.tail = trimEnd(tail)
 	if err == io.EOF {
 		err = nil
 	}
@@ -96,68 +88,11 @@ func trimEnd(b []byte) []byte {
 	return bytes.TrimSuffix(b, []byte{'\r'})
 }
 
-// oversizedID finds the id of an oversized message in its first or last bytes:
-// implementations write it first or last, and what is between is gone.
-func oversizedID(head, tail []byte) (int64, bool) {
-	var id int64
-	found, isRequest := false, false
-	// The walk ends with an error, as head is cut off; what it saw counts.
-	_ = eachMember(head, func(name []byte, m member) error {
-		switch string(name) {
-		case "id":
-			id, found = number(head[m.valueStart:m.valueEnd])
-			found = found && m.valueEnd < len(head) // else it may be cut off
-		case "method":
-			isRequest = true
-		}
-		return nil
-	})
-	if isRequest {
-		return 0, false
-	}
-	if found {
-		return id, true
-	}
-	return lastID(tail)
-}
-
-// lastID reads `,"id":N}` at the end of an object, a "jsonrpc" member after it
-// allowed. The last brace closes the message itself, so the member is its own.
-func lastID(tail []byte) (int64, bool) {
-	rest, ok := cutEnd(tail, "}")
+// answers gives the id of ours that an oversized line is the answer to.
+func (l line) answers() (int64, bool) {
+	id, ok := l.skimmed.Response()
 	if !ok {
 		return 0, false
 	}
-	if r, ok := cutEnd(rest, `"2.0"`); ok {
-		if r, ok = cutEnd(r, ":"); ok {
-			if r, ok = cutEnd(r, `"jsonrpc"`); ok {
-				if rest, ok = cutEnd(r, ","); !ok {
-					return 0, false
-				}
-			}
-		}
-	}
-	rest = bytes.TrimRight(rest, " \t\r\n")
-	end := len(rest)
-	for end > 0 && rest[end-1] >= '0' && rest[end-1] <= '9' {
-		end--
-	}
-	id, ok := number(rest[end:])
-	if !ok {
-		return 0, false
-	}
-	if rest, ok = cutEnd(rest[:end], ":"); !ok {
-		return 0, false
-	}
-	if rest, ok = cutEnd(rest, `"id"`); !ok {
-		return 0, false
-	}
-	// A name that merely ends in "id" has an escaped quote here instead.
-	_, ok = cutEnd(rest, ",")
-	return id, ok
-}
-
-func cutEnd(b []byte, suffix string) ([]byte, bool) {
-	b = bytes.TrimRight(b, " \t\r\n")
-	return bytes.CutSuffix(b, []byte(suffix))
+	return number(id)
 }

@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"berth/broker"
+	"berth/transport/jsonrpc"
 
 	"go.uber.org/goleak"
 )
@@ -270,4 +272,16 @@ func failure(t *testing.T, err error) *broker.Failure {
 		t.Fatalf("the error is %v, not a failure", err)
 	}
 	return f
+}
+
+// member goes down into an object by names; nil: there is none.
+func member(raw json.RawMessage, names ...string) json.RawMessage {
+	for _, name := range names {
+		o, err := jsonrpc.ParseObject(raw)
+		if err != nil {
+			return nil
+		}
+		raw, _ = o.Get(name)
+	}
+	return raw
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"unicode/utf8"
 
 	"berth/broker"
+	"berth/transport/jsonrpc"
 )
 
 // message is one JSON-RPC message of a backend. The raw parts alias the bytes
@@ -27,34 +29,26 @@ var (
 	errNotResponse = errors.New("not a JSON-RPC response")
 )
 
-// decodeMessage reads the envelope in one pass. raw is kept by the message.
-// With errNotResponse the message has its id.
+// decodeMessage makes the best of what a backend sent: the version may be
+// missing, a null beside its counterpart is passed over, and of a repeated
+// member the last counts. raw is kept by the message. With errNotResponse the
+// message has its id.
 func decodeMessage(raw []byte) (message, error) {
-	var m message
-	isRPC := false
-	err := eachMember(raw, func(name []byte, at member) error {
-		value := json.RawMessage(raw[at.valueStart:at.valueEnd:at.valueEnd])
-		switch string(name) {
-		case "id":
-			m.id = value
-		case "method":
-			return json.Unmarshal(value, &m.method)
-		case "params":
-			m.params = value
-		case "result":
-			m.result = value
-		case "error":
-			if string(value) != "null" {
-				m.err = value
-			}
-		case "jsonrpc":
-			isRPC = true
-		}
-		return nil
-	})
-	switch {
-	case err != nil:
+	e, err := jsonrpc.ReadEnvelope(raw)
+	if err != nil {
 		return message{}, err
+	}
+	m := message{id: e.ID, params: e.Params, result: e.Result, err: e.Error}
+	if e.Method != nil && string(e.Method) != "null" {
+		var ok bool
+		if m.method, ok = jsonrpc.Unquote(e.Method); !ok {
+			return message{}, errNotMessage
+		}
+	}
+	if string(m.err) == "null" {
+		m.err = nil
+	}
+	switch {
 	case m.method != "":
 		return m, nil
 	case m.err != nil && string(m.result) == "null":
@@ -65,7 +59,7 @@ func decodeMessage(raw []byte) (message, error) {
 	}
 	// A line of a log may have an id and an error too, but neither the version
 	// nor a result.
-	if m.hasID() && (isRPC || m.result != nil) {
+	if m.hasID() && (e.Version != nil || m.result != nil) {
 		return message{id: m.id}, errNotResponse
 	}
 	return message{}, errNotMessage
@@ -115,60 +109,49 @@ func decodeError(raw []byte) (*broker.RPCError, error) {
 // progress splits the params of a progress notification into our token and the
 // rest.
 func (m *message) progress() (token int64, p broker.Progress, ok bool) {
-	raw, _, found, err := get(m.params, "progressToken")
-	if err != nil || !found {
-		return 0, p, false
-	}
-	if token, ok = number(raw); !ok {
-		return 0, p, false
-	}
-	rest, err := without(m.params, "progressToken")
+	params, err := jsonrpc.ParseObject(m.params)
 	if err != nil {
 		return 0, p, false
 	}
-	return token, broker.Progress{Params: rest}, true
+	raw, _ := params.Get("progressToken")
+	if token, ok = number(raw); !ok {
+		return 0, p, false
+	}
+	params.Delete("progressToken")
+	return token, broker.Progress{Params: params.Bytes()}, true
 }
 
-// appendRequest writes a request as one line without its end. id zero makes a
-// notification. White space that would break a line becomes blanks.
-func appendRequest(dst []byte, id int64, method string, params []byte) []byte {
-	dst = append(dst, `{"jsonrpc":"2.0",`...)
-	if id != 0 {
-		dst = append(dst, `"id":`...)
-		dst = strconv.AppendInt(dst, id, 10)
-		dst = append(dst, ',')
+// requestLine is a request, or with the id zero a notification, as one line
+// without its end.
+func requestLine(id int64, method string, params []byte) []byte {
+	line := make([]byte, 0, len(params)+len(method)+64)
+	if id == 0 {
+		return jsonrpc.OneLine(jsonrpc.AppendNotification(line, method, params))
 	}
-	dst = append(dst, `"method":`...)
-	dst = appendString(dst, method)
-	if len(params) > 0 {
-		dst = append(dst, `,"params":`...)
-		from := len(dst)
-		dst = append(dst, params...)
-		flatten(dst[from:])
-	}
-	return append(dst, '}')
+	var digits [20]byte
+	return jsonrpc.OneLine(jsonrpc.AppendRequest(line, strconv.AppendInt(digits[:0], id, 10), method, params))
 }
 
-// flatten replaces line ends in place: in JSON they only ever stand between
-// tokens, so no value changes.
-func flatten(b []byte) {
-	for i, c := range b {
-		if c == '\n' || c == '\r' {
-			b[i] = ' '
-		}
+// withProgressToken puts token into params._meta.progressToken.
+func withProgressToken(params json.RawMessage, token []byte) (json.RawMessage, error) {
+	if len(bytes.TrimSpace(params)) == 0 {
+		params = json.RawMessage(`{}`)
 	}
-}
-
-func appendString(dst []byte, s string) []byte {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			quoted, _ := json.Marshal(s) // a string always encodes
-			return append(dst, quoted...)
-		}
+	o, err := jsonrpc.ParseObject(params)
+	if err != nil {
+		return nil, fmt.Errorf("params: %w", err)
 	}
-	dst = append(dst, '"')
-	dst = append(dst, s...)
-	return append(dst, '"')
+	meta, ok := o.Get("_meta")
+	if !ok || string(meta) == "null" {
+		meta = json.RawMessage(`{}`)
+	}
+	m, err := jsonrpc.ParseObject(meta)
+	if err != nil {
+		return nil, fmt.Errorf("params._meta: %w", err)
+	}
+	m.Set("progressToken", token)
+	o.Set("_meta", m.Bytes())
+	return o.Bytes(), nil
 }
 
 // validText replaces invalid UTF-8, which JSON cannot carry, and says whether

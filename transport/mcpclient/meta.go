@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"berth/broker"
+	"berth/transport/jsonrpc"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -19,17 +20,17 @@ const eraPrefix = "io.modelcontextprotocol"
 
 // ofRequest reports whether a key of `_meta` is one that a client of the
 // stateless era describes itself with.
-func ofRequest(name []byte) bool {
-	switch string(name) {
+func ofRequest(name string) bool {
+	switch name {
 	case mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientInfo, mcp.MetaKeyClientCapabilities, mcp.MetaKeyLogLevel:
 		return true
 	}
 	return false
 }
 
-func ofResult(name []byte) bool { return string(name) == mcp.MetaKeyServerInfo }
+func ofResult(name string) bool { return name == mcp.MetaKeyServerInfo }
 
-func ofSubscription(name []byte) bool { return string(name) == mcp.MetaKeySubscriptionID }
+func ofSubscription(name string) bool { return name == mcp.MetaKeySubscriptionID }
 
 // undressed gives the params of a call as a backend of the handshake era
 // takes them.
@@ -42,31 +43,30 @@ func undressed(call *broker.Call) (json.RawMessage, error) {
 
 // trimMeta gives object without the members of its `_meta` that drop names,
 // and without `_meta` when nothing else was in it.
-func trimMeta(object []byte, drop func(name []byte) bool) ([]byte, error) {
+func trimMeta(object json.RawMessage, drop func(name string) bool) (json.RawMessage, error) {
 	if !bytes.Contains(object, []byte(eraPrefix)) {
 		return object, nil
 	}
-	meta, _, ok, err := get(object, "_meta")
-	if err != nil || !ok || meta[0] != '{' {
-		return object, err
+	o, err := jsonrpc.ParseObject(object)
+	if err != nil {
+		return nil, err
 	}
-	left := 0
-	rest, err := withoutSome(meta, func(name []byte) bool {
-		if drop(name) {
-			return true
-		}
-		left++
-		return false
-	})
+	raw, ok := o.Get("_meta")
+	if !ok || raw[0] != '{' {
+		return object, nil
+	}
+	meta, err := jsonrpc.ParseObject(raw)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(rest) == len(meta):
+	case !meta.DeleteFunc(drop):
 		return object, nil
-	case left == 0:
-		return without(object, "_meta")
+	case meta.Len() == 0:
+		o.Delete("_meta")
+	default:
+		o.Set("_meta", meta.Bytes())
 	}
-	return with(object, "_meta", rest)
+	return o.Bytes(), nil
 }
 
 // dress gives params as a backend of the stateless era takes them: with what
@@ -76,57 +76,58 @@ func dress(params json.RawMessage, version string, client broker.Client, level s
 	if len(bytes.TrimSpace(params)) == 0 {
 		params = json.RawMessage(`{}`)
 	}
-	meta, _, ok, err := get(params, "_meta")
+	o, err := jsonrpc.ParseObject(params)
 	if err != nil {
 		return nil, err
 	}
-	if !ok || string(meta) == "null" {
-		meta = []byte(`{}`)
+	raw, ok := o.Get("_meta")
+	if !ok || string(raw) == "null" {
+		raw = json.RawMessage(`{}`)
 	}
-	has := map[string]bool{}
-	if err := eachMember(meta, func(name []byte, _ member) error {
-		if ofRequest(name) {
-			has[string(name)] = true
-		}
-		return nil
-	}); err != nil {
+	meta, err := jsonrpc.ParseObject(raw)
+	if err != nil {
 		return nil, err
 	}
-	if meta, err = with(meta, mcp.MetaKeyProtocolVersion, appendString(nil, version)); err != nil {
-		return nil, err
-	}
-	add := func(key string, value []byte) {
-		if err == nil && !has[key] && len(value) > 0 {
-			meta, err = with(meta, key, value)
+	add := func(key string, value json.RawMessage) {
+		if _, has := meta.Get(key); !has && len(value) > 0 {
+			meta.Set(key, value)
 		}
 	}
+	meta.Set(mcp.MetaKeyProtocolVersion, jsonrpc.Quote(version))
 	add(mcp.MetaKeyClientInfo, client.Info)
 	if client.Capabilities == nil {
 		client.Capabilities = json.RawMessage(`{}`)
 	}
 	add(mcp.MetaKeyClientCapabilities, client.Capabilities)
 	if level != "" {
-		add(mcp.MetaKeyLogLevel, appendString(nil, level))
+		add(mcp.MetaKeyLogLevel, jsonrpc.Quote(level))
 	}
-	if err != nil {
-		return nil, err
-	}
-	return with(params, "_meta", meta)
+	o.Set("_meta", meta.Bytes())
+	return o.Bytes(), nil
 }
 
 // subscriptionID gives the request that opened the stream which a notification
 // says that it belongs to.
-func subscriptionID(params []byte) (int64, bool) {
+func subscriptionID(params json.RawMessage) (int64, bool) {
 	if !bytes.Contains(params, []byte(eraPrefix)) {
 		return 0, false
 	}
-	meta, _, ok, err := get(params, "_meta")
-	if err != nil || !ok {
-		return 0, false
-	}
-	id, _, ok, err := get(meta, mcp.MetaKeySubscriptionID)
-	if err != nil || !ok {
-		return 0, false
-	}
+	meta, _ := get(params, "_meta")
+	id, _ := get(meta, mcp.MetaKeySubscriptionID)
 	return number(id)
+}
+
+// get gives a member of what may be an object.
+func get(object json.RawMessage, name string) (json.RawMessage, bool) {
+	o, err := jsonrpc.ParseObject(object)
+	if err != nil {
+		return nil, false
+	}
+	return o.Get(name)
+}
+
+// text gives a member of what may be an object, when it is a string.
+func text(object json.RawMessage, name string) (string, bool) {
+	raw, _ := get(object, name)
+	return jsonrpc.Unquote(raw)
 }

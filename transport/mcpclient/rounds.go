@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/transport/jsonrpc"
 )
 
 // Limits of a call that a backend takes several rounds for.
@@ -20,7 +21,7 @@ const (
 
 // input is what a backend asks for in a result (multi round-trip requests).
 type input struct {
-	key    string // a JSON string, as it came
+	key    string
 	method string
 	params json.RawMessage
 }
@@ -45,7 +46,7 @@ func (s *stateless) rounds(ctx context.Context, call *broker.Call, who *caller, 
 		inputs, state, err := readInputs(a.Result)
 		switch {
 		case err != nil:
-			return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: err.Error()}
+			return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: s.opts.foreign(err.Error())}
 		case round == maxRounds:
 			return unmet(a, fmt.Sprintf("The backend asked for more input after %d rounds; the call was given up.", maxRounds)), nil
 		case len(inputs) == 0:
@@ -82,36 +83,27 @@ func betweenRounds() *broker.Failure {
 // readInputs takes apart what a result asks for. state is nil when there is
 // none.
 func readInputs(result json.RawMessage) (inputs []input, state json.RawMessage, err error) {
-	if raw, _, ok, err := get(result, "requestState"); err == nil && ok && string(raw) != "null" {
+	if raw, ok := get(result, "requestState"); ok && string(raw) != "null" {
 		state = raw
 	}
-	requests, _, ok, err := get(result, "inputRequests")
-	if err != nil || !ok || string(requests) == "null" {
-		return nil, state, err
+	raw, ok := get(result, "inputRequests")
+	if !ok || string(raw) == "null" {
+		return nil, state, nil
 	}
-	err = eachMember(requests, func(_ []byte, m member) error {
-		var r struct {
-			Method string          `json:"method"`
-			Params json.RawMessage `json:"params"`
-		}
-		if err := json.Unmarshal(requests[m.valueStart:m.valueEnd], &r); err != nil {
-			return err
-		}
-		if !askable(r.Method) {
-			return fmt.Errorf("%q is nothing that a harness can be asked", brief(r.Method))
-		}
-		name, err := memberName(requests, m)
-		if err != nil {
-			return err
-		}
-		inputs = append(inputs, input{key: name, method: r.Method, params: r.Params})
-		return nil
-	})
-	if err == nil && len(inputs) > maxInputs {
-		err = fmt.Errorf("there are more than %d", maxInputs)
-	}
+	requests, err := jsonrpc.ParseObject(raw)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the backend asks for input that is not understood: %w", err)
+	}
+	if requests.Len() > maxInputs {
+		return nil, nil, fmt.Errorf("the backend asks for %d inputs at once", requests.Len())
+	}
+	for _, m := range requests.Members() {
+		method, _ := text(m.Value, "method")
+		if !askable(method) {
+			return nil, nil, fmt.Errorf("the backend asks for %q, which no harness can be asked", brief(method))
+		}
+		params, _ := get(m.Value, "params")
+		inputs = append(inputs, input{key: m.Name, method: method, params: params})
 	}
 	return inputs, state, nil
 }
@@ -150,7 +142,7 @@ func gather(ctx context.Context, who *caller, inputs []input) (responses json.Ra
 		if i > 0 {
 			responses = append(responses, ',')
 		}
-		responses = append(append(responses, in.key...), ':')
+		responses = append(jsonrpc.AppendQuote(responses, in.key), ':')
 		responses = append(responses, answers[i]...)
 	}
 	return append(responses, '}'), ""
@@ -158,30 +150,15 @@ func gather(ctx context.Context, who *caller, inputs []input) (responses json.Ra
 
 // answered gives the params of the next round.
 func answered(params, responses, state json.RawMessage) (json.RawMessage, error) {
-	var err error
+	o, err := jsonrpc.ParseObject(params)
+	if err != nil {
+		return nil, err
+	}
 	if responses != nil {
-		params, err = with(params, "inputResponses", responses)
+		o.Set("inputResponses", responses)
 	}
-	if err != nil || state == nil {
-		return params, err
+	if state != nil {
+		o.Set("requestState", state)
 	}
-	return with(params, "requestState", state)
-}
-
-// memberName is the name of a member as it was written.
-func memberName(object []byte, m member) (string, error) {
-	end := m.valueStart
-	for i := m.nameStart + 1; i < m.valueStart; i++ {
-		if object[i] == '\\' {
-			i++
-		} else if object[i] == '"' {
-			end = i + 1
-			break
-		}
-	}
-	name := object[m.nameStart:end]
-	if !json.Valid(name) {
-		return "", errNotObject
-	}
-	return string(name), nil
+	return o.Bytes(), nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/transport/jsonrpc"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -145,34 +146,24 @@ func (s *stateless) dressed(call *broker.Call, who *caller) (json.RawMessage, er
 // unaskable gives capabilities without those by which a harness is asked:
 // this one does not wait for the call, as with a job.
 func unaskable(capabilities json.RawMessage) json.RawMessage {
-	if capabilities == nil {
-		return nil
-	}
-	left, err := withoutSome(capabilities, func(name []byte) bool {
-		return slices.Contains([]string{"sampling", "elicitation", "roots"}, string(name))
-	})
+	o, err := jsonrpc.ParseObject(capabilities)
 	if err != nil {
 		return nil
 	}
-	return left
+	for _, asked := range []string{"sampling", "elicitation", "roots"} {
+		o.Delete(asked)
+	}
+	return o.Bytes()
 }
 
 // instead answers the methods that the stateless era has another form for.
 func (s *stateless) instead(ctx context.Context, call *broker.Call, who *caller) (a broker.Answer, done bool, err error) {
 	empty := broker.Answer{Result: json.RawMessage(`{}`), RuntimeID: s.Incarnation().RuntimeID}
-	text := func(key string) string {
-		var value string
-		raw, _, ok, err := get(call.Params, key)
-		if err != nil || !ok || json.Unmarshal(raw, &value) != nil {
-			return ""
-		}
-		return value
-	}
 	switch call.Method {
 	case string(mcp.MethodPing):
 		return empty, true, nil
 	case string(mcp.MethodSetLogLevel):
-		level := text("level")
+		level, _ := text(call.Params, "level")
 		if !slices.Contains(logLevels, level) {
 			return wrongParams(`"level" must be one of the levels of the protocol`), true, nil
 		}
@@ -181,8 +172,8 @@ func (s *stateless) instead(ctx context.Context, call *broker.Call, who *caller)
 		}
 		return empty, true, nil
 	case string(mcp.MethodResourcesSubscribe), string(mcp.MethodResourcesUnsubscribe):
-		uri := text("uri")
-		if uri == "" {
+		uri, ok := text(call.Params, "uri")
+		if !ok {
 			return wrongParams(`"uri" must be a text`), true, nil
 		}
 		if call.Method == string(mcp.MethodResourcesUnsubscribe) {
@@ -245,6 +236,6 @@ func needsInput(result json.RawMessage) bool {
 	if !bytes.Contains(result, []byte(`"input_required"`)) {
 		return false
 	}
-	kind, _, ok, err := get(result, "resultType")
-	return err == nil && ok && string(kind) == `"input_required"`
+	kind, _ := text(result, "resultType")
+	return kind == "input_required"
 }

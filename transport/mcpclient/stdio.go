@@ -99,6 +99,6 @@ func (c *stdioConn) open(ctx context.Context, l *levels, probe bool) (broker.Con
 	if inc.RuntimeID == "" {
 		inc.RuntimeID = mintUUID()
 	}
-	c.incarnation = inc
+	c.inc.Store(&inc)
 	return conn, nil
 }

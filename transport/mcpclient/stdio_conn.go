@@ -28,12 +28,12 @@ const (
 // stdioConn is one life of a child.
 type stdioConn struct {
 	// Fixed at construction; incarnation once open has returned.
-	hear        broker.Hear // nil: nobody listens
-	child       Child
-	opts        Options
-	noise       *noise
-	life        *life
-	incarnation broker.Incarnation
+	hear  broker.Hear // nil: nobody listens
+	child Child
+	opts  Options
+	noise *noise
+	life  *life
+	inc   atomic.Pointer[broker.Incarnation] // nil before open has returned
 
 	// Shared and safe.
 	lastID   atomic.Int64
@@ -88,7 +88,8 @@ func newStdioConn(child Child, opts Options, n *noise, hear broker.Hear) *stdioC
 	return c
 }
 
-func (c *stdioConn) Incarnation() broker.Incarnation { return c.incarnation }
+// Incarnation implements broker.Conn.
+func (c *stdioConn) Incarnation() broker.Incarnation { return known(&c.inc) }
 
 // Call implements broker.Conn.
 func (c *stdioConn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {
@@ -121,7 +122,7 @@ func (c *stdioConn) send(ctx context.Context, call *broker.Call, who *caller, pa
 
 func newPending(id int64, method string, params json.RawMessage) *pending {
 	return &pending{
-		out:    &outgoing{line: appendRequest(make([]byte, 0, len(params)+len(method)+64), id, method, params)},
+		out:    &outgoing{line: requestLine(id, method, params)},
 		answer: make(chan verdict, 1),
 	}
 }
@@ -145,7 +146,7 @@ func (c *stdioConn) exchange(ctx context.Context, id int64, p *pending) (broker.
 	select {
 	case c.calls <- p.out:
 	case v := <-p.answer:
-		return c.conclude(p, v)
+		return c.conclude(v)
 	case <-ctx.Done():
 		return broker.Answer{}, ended(ctx)
 	}
@@ -153,7 +154,7 @@ func (c *stdioConn) exchange(ctx context.Context, id int64, p *pending) (broker.
 		select {
 		case v := <-p.answer:
 			p.notes.hand(p.who) // what came before the answer
-			return c.conclude(p, v)
+			return c.conclude(v)
 		case <-p.notes.wake:
 			p.notes.hand(p.who)
 		case <-ctx.Done():
@@ -168,7 +169,7 @@ func (c *stdioConn) exchange(ctx context.Context, id int64, p *pending) (broker.
 // abandon asks the backend to cancel and waits for the answer that may come
 // all the same.
 func (c *stdioConn) abandon(ctx context.Context, id int64, p *pending) (broker.Answer, error) {
-	line := appendRequest(nil, 0, cancelledMethod, cancelParams(id, reason(ctx)))
+	line := requestLine(0, cancelledMethod, cancelParams(id, reason(ctx)))
 	c.sendControl(line)
 	grace := time.NewTimer(c.opts.CancelGrace)
 	defer grace.Stop()
@@ -176,7 +177,7 @@ func (c *stdioConn) abandon(ctx context.Context, id int64, p *pending) (broker.A
 		select {
 		case v := <-p.answer:
 			p.notes.hand(p.who)
-			return c.conclude(p, v)
+			return c.conclude(v)
 		case <-p.notes.wake:
 			p.notes.hand(p.who)
 		case <-grace.C:
@@ -188,15 +189,11 @@ func (c *stdioConn) abandon(ctx context.Context, id int64, p *pending) (broker.A
 	}
 }
 
-func (c *stdioConn) conclude(p *pending, v verdict) (broker.Answer, error) {
+func (c *stdioConn) conclude(v verdict) (broker.Answer, error) {
 	if v.failure != nil {
 		return broker.Answer{}, v.failure
 	}
-	id := ""
-	if p.who != nil { // else the incarnation may not be known yet
-		id = c.incarnation.RuntimeID
-	}
-	a, err := v.message.answer(id)
+	a, err := v.message.answer(c.Incarnation().RuntimeID)
 	if err != nil {
 		c.noise.broken.Add(1)
 		return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "the backend answered with an error that is no JSON-RPC error"}
@@ -273,7 +270,7 @@ func (c *stdioConn) request(ctx context.Context, method string, params json.RawM
 	}
 	select {
 	case v := <-p.answer:
-		return c.conclude(p, v)
+		return c.conclude(v)
 	case <-ctx.Done():
 		return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "the backend did not answer in time"}
 	}
@@ -289,7 +286,7 @@ func (c *stdioConn) listen(ctx context.Context, method string, params json.RawMe
 }
 
 func (c *stdioConn) notify(_ context.Context, method string, params json.RawMessage) error {
-	if !c.sendControl(appendRequest(nil, 0, method, params)) {
+	if !c.sendControl(requestLine(0, method, params)) {
 		return errors.New("the child does not read its input")
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"berth/broker"
+	"berth/transport/jsonrpc"
 )
 
 // batchBytes is how much the writer gathers into one write.
@@ -125,7 +126,7 @@ func (c *stdioConn) read() {
 			}
 			return
 		}
-		if l.oversized {
+		if l.skimmed != nil {
 			c.oversized(l)
 			continue
 		}
@@ -143,7 +144,7 @@ func (c *stdioConn) report(what string) {
 
 func (c *stdioConn) oversized(l line) {
 	c.noise.oversized.Add(1)
-	id, ok := oversizedID(l.head, l.tail)
+	id, ok := l.answers()
 	if !ok {
 		return
 	}
@@ -174,8 +175,7 @@ func (c *stdioConn) receive(text []byte) {
 	switch {
 	case m.isRequest():
 		c.desk.take(nil, &m, func() (*caller, *broker.RPCError) { return c.sole(m.method) }, func(line []byte) {
-			flatten(line)
-			c.sendControl(line)
+			c.sendControl(jsonrpc.OneLine(line))
 		})
 	case m.isNotification():
 		c.notification(&m)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/transport/jsonrpc"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -263,7 +264,7 @@ func (w *watch) missed(uris []string) {
 		w.tell(c, nil)
 	}
 	for _, uri := range uris {
-		w.tell(resourceUpdated, append(appendString([]byte(`{"uri":`), uri), '}'))
+		w.tell(resourceUpdated, append(jsonrpc.AppendQuote([]byte(`{"uri":`), uri), '}'))
 	}
 }
 

@@ -42,6 +42,7 @@ type Bridge struct {
 type bridge struct {
 	Bridge
 	client *http.Client
+	run    context.Context // ends with the run
 	stop   context.CancelCauseFunc
 
 	outMu sync.Mutex
@@ -50,6 +51,7 @@ type bridge struct {
 	slots   chan struct{} // requests on their way
 	notices chan struct{} // notifications and responses on their way
 	work    sync.WaitGroup
+	ears    sync.WaitGroup // listening
 
 	mu      sync.Mutex
 	errs    io.Writer
@@ -59,6 +61,7 @@ type bridge struct {
 	session string
 	version string
 	flights map[string]*flight // by raw id
+	deafen  context.CancelFunc // ends listening; nil before the first
 }
 
 // flight is a request on its way. A cancel of it must not overtake it.
@@ -71,10 +74,18 @@ type flight struct {
 
 func (f *flight) arrive() { f.once.Do(func() { close(f.taken) }) }
 
+// The waits of an end that nothing may hold up: a read or a write of a standard
+// stream can block for as long as its other side likes, closed or not.
+const (
+	leaveWait = 100 * time.Millisecond // for the reader of the input
+	tellWait  = 2 * time.Second        // for running requests to be told
+)
+
 // Run carries messages until the input ends, the output fails or ctx ends.
-// After the input's end it waits for running requests, Grace at most. It
-// returns nil when the input ended. When ctx ends and in is no io.Closer, a
-// pending read of it is left behind.
+// After the input's end it waits for running requests, Grace at most; after the
+// end of ctx they are told at once that nobody waits for their answers. It
+// returns nil when the input ended. A read or write that does not end with that
+// is left behind.
 func (b Bridge) Run(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 	if b.Discover == nil {
 		return errors.New("mcpserver: Bridge.Discover is missing")
@@ -85,7 +96,7 @@ func (b Bridge) Run(ctx context.Context, in io.Reader, out, errs io.Writer) erro
 	defaultTo(&b.Silence, 60*time.Second)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	r := &bridge{Bridge: b, stop: stop, out: out, errs: errs,
+	r := &bridge{Bridge: b, run: ctx, stop: stop, out: out, errs: errs,
 		slots: make(chan struct{}, b.MaxInFlight), notices: make(chan struct{}, 64), flights: map[string]*flight{}}
 	transport := b.Transport
 	if transport == nil {
@@ -97,13 +108,61 @@ func (b Bridge) Run(ctx context.Context, in io.Reader, out, errs io.Writer) erro
 	// A redirect would carry the token to an address that nobody configured.
 	r.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-	err := r.pump(ctx, in)
-	if err == nil && r.settle(ctx) {
+	err := r.carry(ctx, in)
+	settled := err == nil && r.settle(ctx)
+	if !settled {
+		stop(nil)
+		within(r.ended(), tellWait)
+	}
+	r.deaf()
+	if settled {
 		r.goodbye(ctx)
 	}
 	stop(nil)
-	r.work.Wait()
+	within(r.ended(), tellWait)
 	return err
+}
+
+// carry pumps until there is nothing more, or until ctx ends: also when the
+// pump is in the middle of an answer that the client does not read.
+func (r *bridge) carry(ctx context.Context, in io.Reader) error {
+	pumped := make(chan error, 1)
+	go func() { pumped <- r.pump(ctx, in) }()
+	select {
+	case err := <-pumped:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(2 * leaveWait)
+	defer timer.Stop()
+	select {
+	case err := <-pumped:
+		return err
+	case <-timer.C:
+		return context.Cause(ctx)
+	}
+}
+
+// ended gives a channel that is closed when no message is on its way.
+func (r *bridge) ended() <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		r.work.Wait()
+		close(ended)
+	}()
+	return ended
+}
+
+// within waits for done, limit at most, and reports whether it came.
+func within(done <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // line is one line of the input, or the id of one that was too long.
@@ -126,7 +185,7 @@ func (r *bridge) pump(ctx context.Context, in io.Reader) error {
 		endRead()
 		if c, ok := in.(io.Closer); ok {
 			_ = c.Close() // only to end a read that waits
-			<-read
+			within(read, leaveWait)
 		}
 	}()
 	for {
@@ -292,11 +351,7 @@ func (r *bridge) overtaken(msg jsonrpc.Message) *flight {
 // settle waits for running requests after the input's end and reports whether
 // all have ended.
 func (r *bridge) settle(ctx context.Context) bool {
-	ended := make(chan struct{})
-	go func() {
-		r.work.Wait()
-		close(ended)
-	}()
+	ended := r.ended()
 	timer := time.NewTimer(r.Grace)
 	defer timer.Stop()
 	select {
@@ -305,8 +360,6 @@ func (r *bridge) settle(ctx context.Context) bool {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	r.stop(nil)
-	<-ended
 	return false
 }
 

@@ -85,8 +85,13 @@ func (r *bridge) postTo(ctx context.Context, base, token, method string, body []
 	// Without it the HTTP client cannot repeat the request on its own.
 	req.GetBody = nil
 	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
+	switch method {
+	case http.MethodPost:
+		req.Header.Set("Content-Type", "application/json")
+	case http.MethodGet:
+		req.Header.Set("Accept", "text/event-stream")
+	}
 	r.mu.Lock()
 	if !initialize && r.session != "" {
 		req.Header.Set(headerSession, r.session)
@@ -225,6 +230,9 @@ func (r *bridge) pass(msg jsonrpc.Message, resp *http.Response, data []byte, f *
 		return false
 	}
 	r.answer(f, data)
+	if msg.Method == "initialize" && resp.Header.Get(headerSession) != "" && got.Result != nil {
+		r.listen() // not before the client has its answer
+	}
 	return true
 }
 

@@ -296,6 +296,69 @@ func TestBridgeEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// deaf is a standard stream whose other side does nothing: closing it ends
+// neither a read nor a write that waits.
+type deaf struct{ forEver chan struct{} }
+
+func (d deaf) Read([]byte) (int, error) {
+	<-d.forEver
+	return 0, io.EOF
+}
+
+func (d deaf) Write(p []byte) (int, error) {
+	<-d.forEver
+	return len(p), nil
+}
+
+func (deaf) Close() error { return nil }
+
+func TestBridgeEndsWithItsContextWhateverItsStreamsDo(t *testing.T) {
+	for _, tt := range []struct {
+		name, lines string
+		deafOut     bool
+	}{
+		{"idle", "", false},
+		{"with a running call", callHang + "\n", false},
+		{"with a running call that cannot be told", callHang + "\n", true},
+		{"with an answer that nobody reads", "no message\n", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := serve(t, newFakeBroker(t), nil)
+				defer f.stop()
+				ctx, stop := context.WithCancel(t.Context())
+				d := deaf{make(chan struct{})}
+				defer close(d.forEver)
+				lines := newTimedLines()
+				var out io.Writer = lines
+				if tt.deafOut {
+					out = d
+				}
+				in := struct {
+					io.Reader
+					io.Closer
+				}{io.MultiReader(strings.NewReader(tt.lines), d), d}
+				ended := make(chan error, 1)
+				b := Bridge{Transport: f.client.Transport, Discover: func() (string, string, error) { return "http://127.0.0.1", testToken, nil }}
+				go func() { ended <- b.Run(ctx, in, out, io.Discard) }()
+				synctest.Wait()
+				stop()
+				select {
+				case err := <-ended:
+					if !errors.Is(err, context.Canceled) {
+						t.Errorf("ended with %v", err)
+					}
+				case <-time.After(5 * time.Second):
+					t.Fatal("it does not end")
+				}
+				if got := lines.take(); tt.lines != "" && !tt.deafOut && !strings.Contains(got, `"code":"outcome_unknown"`) {
+					t.Errorf("the running call was told %q", got)
+				}
+			})
+		})
+	}
+}
+
 // Over real sockets, with the bridge's own HTTP client.
 func TestBridgeOverTCP(t *testing.T) {
 	s, err := New(testOptions(newFakeBroker(t)))

@@ -39,7 +39,7 @@ func (s *Server) callTool(rq *request) {
 	}
 	if refusal := s.admit(rq); refusal != nil {
 		verb, _ := profile.Resolve(tc.name)
-		rq.answer(refusedCall(rq.msg.ID, verb, refusal))
+		rq.answer(rq.refusedCall(verb, refusal))
 		return
 	}
 	defer s.streams.leave()
@@ -47,7 +47,7 @@ func (s *Server) callTool(rq *request) {
 	plan, refusal := check(rq, profile, tc)
 	owners := mayAppear(profile, tc.name, refusal)
 	if refusal != nil && len(owners) == 0 {
-		rq.answer(s.refused(rq.msg.ID, profile, tc, refusal))
+		rq.answer(s.refused(rq, profile, tc, refusal))
 		return
 	}
 	x := &exchange{rq: rq}
@@ -61,10 +61,10 @@ func (s *Server) callTool(rq *request) {
 				return refusalError(rq.msg.ID, refusal)
 			}
 			if plan, refusal = check(rq, profile, tc); refusal != nil {
-				return s.refused(rq.msg.ID, profile, tc, refusal)
+				return s.refused(rq, profile, tc, refusal)
 			}
 		}
-		return s.do(ctx, rq, profile, tc, plan, x.progress)
+		return s.do(ctx, x, profile, tc, plan)
 	})
 }
 
@@ -130,16 +130,20 @@ func (s *Server) awaitOwners(ctx context.Context, name string, owners []string) 
 }
 
 // do hands the call to the broker and turns the reply into the response.
-func (s *Server) do(ctx context.Context, rq *request, profile *catalog.Profile, tc toolCall, plan policy.Plan, p *progress) []byte {
-	verb := plan.Verb
+func (s *Server) do(ctx context.Context, x *exchange, profile *catalog.Profile, tc toolCall, plan policy.Plan) []byte {
+	rq, verb := x.rq, plan.Verb
+	task, problem := rq.asTask(tc, &plan)
+	if problem != nil {
+		return problem.response(rq.msg.ID)
+	}
 	call := &broker.Call{
 		ID: s.callID(), Principal: rq.principal, Backend: verb.Backend, Verb: verb.Name, Effects: plan.Effects,
 		Lane: plan.Lane, Seats: max(1, verb.Seats),
 		Method: "tools/call", Params: upstreamParams(tc, plan),
-		WantProgress: p != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID,
+		WantProgress: x.progress != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID, Client: rq.client,
 	}
 	req := actors.Request{Call: call, PromoteAfter: s.promoteAfter(rq, verb), Long: plan.Long,
-		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest}
+		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest, Peer: s.levelled(rq, verb.Backend, s.peer(x))}
 	if verb.CallTimeout != nil {
 		req.CallTimeout = *verb.CallTimeout
 	}
@@ -148,10 +152,15 @@ func (s *Server) do(ctx context.Context, rq *request, profile *catalog.Profile, 
 		// there is none that another request could cancel or collide with.
 		call.Session, req.RequestID = rq.session.key, string(rq.msg.ID)
 	}
-	if p != nil {
-		req.Peer.Progress = p.report
+	if task {
+		req.Tasks = rq.judge()
 	}
-	return s.render(rq, profile, call, verb, s.opts.Broker.Do(ctx, req))
+	return s.perform(ctx, x, req, func(rq *request, reply actors.Reply) []byte {
+		if reply.Job != nil && (task && rq.taskForm() == legacyTasks || rq.taskForm() == extensionTasks) {
+			return s.taskCreated(rq, *reply.Job)
+		}
+		return s.render(rq, profile, call, verb, reply)
+	})
 }
 
 // promoteAfter is the verb's own rule, else what the client is known for. The
@@ -162,6 +171,8 @@ func (s *Server) promoteAfter(rq *request, verb *catalog.Verb) time.Duration {
 		return max(0, *verb.PromoteAfter)
 	case verb.Native:
 		return 0
+	case rq.asker != nil:
+		return max(0, patience(s.opts.PromoteAfter, rq.clientName()))
 	case rq.session == nil:
 		return max(0, patience(s.opts.PromoteAfter, ""))
 	}
@@ -214,7 +225,7 @@ func (s *Server) render(rq *request, profile *catalog.Profile, call *broker.Call
 	case reply.Cancelled:
 		return nil
 	case reply.Refusal != nil:
-		return refusedCall(id, verb, reply.Refusal)
+		return rq.refusedCall(verb, reply.Refusal)
 	case reply.Job != nil:
 		// Only an exact profile shows the backend's outputSchema.
 		schemaShown := profile.Exact() && verb.HasOutputSchema
@@ -222,11 +233,11 @@ func (s *Server) render(rq *request, profile *catalog.Profile, call *broker.Call
 		if reply.Job.Status.Final() {
 			hint = hintEnded
 		}
-		return jsonrpc.AppendResult(nil, id, shape.Handle(*reply.Job, reply.Replayed, schemaShown, hint))
+		return jsonrpc.AppendResult(nil, id, rq.shaped(shape.Handle(*reply.Job, reply.Replayed, schemaShown, hint)))
 	case reply.Answer != nil && reply.Answer.Error != nil:
 		return jsonrpc.AppendErrorObject(nil, id, reply.Answer.Error.Object())
 	case reply.Answer != nil && len(reply.Answer.Result) > 0:
-		return jsonrpc.AppendResult(nil, id, s.withFacts(profile, call, reply))
+		return jsonrpc.AppendResult(nil, id, rq.shaped(s.withFacts(profile, call, reply)))
 	}
 	s.opts.Logger.Error("the broker gave an empty reply", slog.String("call", call.ID), slog.String("verb", call.Verb), slog.String("backend", call.Backend))
 	return refusalError(id, broker.Refuse(broker.CodeInternal, "The broker has no answer to this call; the log has the details.", nil))
@@ -239,6 +250,7 @@ func (s *Server) withFacts(profile *catalog.Profile, call *broker.Call, reply ac
 	if profile.Exact() {
 		return result
 	}
+	s.learnLinks(call.Backend, result)
 	facts := callFacts{CallID: call.ID, Backend: call.Backend}
 	if reply.Answer.RuntimeID != "" {
 		facts.RuntimeID = &reply.Answer.RuntimeID
@@ -263,31 +275,31 @@ func between(from, to time.Time) *int64 {
 
 // refused renders what policy said no to. Only an unknown name is an error of
 // the request; everything else is an answer that a model should read.
-func (s *Server) refused(id []byte, profile *catalog.Profile, tc toolCall, refusal *broker.Refusal) []byte {
+func (s *Server) refused(rq *request, profile *catalog.Profile, tc toolCall, refusal *broker.Refusal) []byte {
 	if owners := mayAppear(profile, tc.name, refusal); len(owners) > 0 {
 		// Nobody knows yet whether the verb exists.
-		return refusedCall(id, nil, s.opts.Broker.WhyPending(owners))
+		return rq.refusedCall(nil, s.opts.Broker.WhyPending(owners))
 	}
 	if refusal.Code == broker.CodeVerbUnknown {
-		return refusalError(id, refusal)
+		return refusalError(rq.msg.ID, refusal)
 	}
 	verb, _ := profile.Resolve(tc.name)
-	return refusedCall(id, verb, refusal)
+	return rq.refusedCall(verb, refusal)
 }
 
 // refusedCall is a refusal as a tool result with isError, in the form of the
 // verb's surface; a reused request id and a failure of ours are errors of the
 // request.
-func refusedCall(id []byte, verb *catalog.Verb, refusal *broker.Refusal) []byte {
+func (rq *request) refusedCall(verb *catalog.Verb, refusal *broker.Refusal) []byte {
 	switch refusal.Code {
 	case broker.CodeDuplicateRequestID, broker.CodeInternal:
-		return refusalError(id, refusal)
+		return refusalError(rq.msg.ID, refusal)
 	}
 	text := refusal.JSON()
 	if verb != nil && verb.Native {
 		text = refusal.NativeJSON()
 	}
-	return jsonrpc.AppendResult(nil, id, shape.ToolResult(text, true))
+	return jsonrpc.AppendResult(nil, rq.msg.ID, rq.shaped(shape.ToolResult(text, true)))
 }
 
 // maxReason bounds the reason of a cancel, which goes to logs and records.
@@ -311,5 +323,9 @@ func (s *Server) cancelled(rq *request) {
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "")
 	}
+	s.waits.cancel(rq.session.key, string(id))
 	s.opts.Broker.Cancel(rq.session.key, string(id), reason)
+	if end, ok := s.gathering.Load(rq.session.key + " " + string(id)); ok {
+		end.(context.CancelFunc)()
+	}
 }

@@ -23,30 +23,33 @@ type exchange struct {
 	rq        *request
 	progress  *progress // nil when the client gave no token
 	keepAlive time.Duration
-	cancel    context.CancelFunc // of the work
 
-	turn  chan struct{} // capacity 1; who put in writes and owns what follows
-	timer *time.Timer
-	open  bool // the stream's headers were sent
-	ended bool // the rest is the handler's
-	gone  bool // the client is gone or takes nothing: the same to us
+	turn   chan struct{} // capacity 1; who put in writes and owns what follows
+	timer  *time.Timer
+	outbox outbox // messages for the stream, besides progress
+	open   bool   // the stream's headers were sent
+	ended  bool   // the rest is the handler's
+	gone   bool   // the client is gone or takes nothing: the same to us
 }
 
 // run does work and writes what it returns: a JSON-RPC response, or nil when
-// nothing is to be said. ctx of work ends when the client is gone. run
-// returns when both work and the response have ended.
+// nothing is to be said. ctx of work is the request's, which net/http ends when
+// the client is gone and when a write to it failed, as it does when it takes
+// nothing within the limit. run returns when both work and the response have
+// ended.
 func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
-	ctx, cancel := context.WithCancel(x.rq.r.Context())
-	defer cancel()
 	// A client that cannot read a stream just waits; one that reads nothing
 	// else gets its headers now.
 	wait := s.opts.Limits.Quick
+	if x.rq.asker != nil {
+		wait = max(wait, statelessQuick)
+	}
 	if !x.rq.accept.json {
 		wait = 0
 	}
-	x.keepAlive, x.cancel = s.opts.Limits.KeepAlive, cancel
+	x.keepAlive = s.opts.Limits.KeepAlive
 	x.start(wait)
-	message := s.guarded(ctx, x.rq, work)
+	message := s.guarded(x.rq.r.Context(), x.rq, work)
 	if x.end() {
 		x.finish(message)
 	}
@@ -57,7 +60,9 @@ func (x *exchange) start(wait time.Duration) {
 	x.turn <- struct{}{}
 	defer func() { <-x.turn }()
 	x.timer = time.AfterFunc(wait, x.tick)
-	x.progress.onReport(func() { x.timer.Reset(0) })
+	wake := func() { x.timer.Reset(0) }
+	x.progress.onReport(wake)
+	x.outbox.onPut(wake)
 }
 
 // tick writes what is due before the answer.
@@ -70,15 +75,12 @@ func (x *exchange) tick() {
 	// The timer first: a report after this line sets it to now again.
 	x.timer.Reset(x.keepAlive)
 	var err error
-	if x.progress.waiting() {
-		err = x.sendProgress()
+	if x.pending() {
+		err = x.sendPending()
 	} else {
 		err = x.signOfLife()
 	}
-	if err != nil {
-		x.gone = true
-		x.cancel()
-	}
+	x.gone = err != nil
 }
 
 // end takes the response over from tick; false when nobody reads it any more.
@@ -104,8 +106,8 @@ func (s *Server) guarded(ctx context.Context, rq *request, work func(context.Con
 
 // finish sends the last progress and the answer.
 func (x *exchange) finish(message []byte) {
-	if x.rq.accept.stream && x.progress.waiting() {
-		if err := x.sendProgress(); err != nil {
+	if x.rq.accept.stream && x.pending() {
+		if err := x.sendPending(); err != nil {
 			return
 		}
 	}
@@ -114,8 +116,8 @@ func (x *exchange) finish(message []byte) {
 	case message == nil && !x.rq.accept.stream:
 		x.rq.w.WriteHeader(http.StatusNoContent)
 		return
-	case message != nil && x.rq.accept.json:
-		x.rq.send(http.StatusOK, message)
+	case message != nil && (x.rq.accept.json || x.rq.status(message) != http.StatusOK):
+		x.rq.send(x.rq.status(message), message)
 		return
 	}
 	if x.begin() != nil {
@@ -176,6 +178,26 @@ func (x *exchange) signOfLife() error {
 		return x.event(own)
 	}
 	return x.write(comment)
+}
+
+// pending reports whether something waits to be written before the answer.
+func (x *exchange) pending() bool { return x.progress.waiting() || x.outbox.waiting() }
+
+// sendPending writes what waits. Messages come before progress, of which only
+// the latest is kept.
+func (x *exchange) sendPending() error {
+	for _, message := range x.outbox.take() {
+		if err := x.begin(); err != nil {
+			return err
+		}
+		if err := x.event(message); err != nil {
+			return err
+		}
+	}
+	if !x.progress.waiting() {
+		return nil
+	}
+	return x.sendProgress()
 }
 
 func (x *exchange) sendProgress() error {

@@ -72,7 +72,11 @@ type fakeBroker struct {
 	cancels  []string
 	requests []actors.Request
 	refuse   *broker.Refusal // every Attach is answered with it
-	dropped  chan string     // verbs whose ctx ended; capacity 16
+	tasks    fakeTasks
+	standing
+	subscribed map[string]bool   // by holder and URI
+	levels     map[string]string // by holder
+	dropped    chan string       // verbs whose ctx ended; capacity 16
 }
 
 func tool(name, rest string) broker.Tool {
@@ -102,7 +106,8 @@ func nativeSource() catalog.Source {
 }
 
 func newFakeBroker(t testing.TB, more ...catalog.Source) *fakeBroker {
-	b := &fakeBroker{inFlight: map[string]chan string{}, dropped: make(chan string, 16)}
+	b := &fakeBroker{inFlight: map[string]chan string{}, dropped: make(chan string, 16), subscribed: map[string]bool{}, levels: map[string]string{}}
+	b.tasks.publish = b.publish
 	b.set(t, append([]catalog.Source{nativeSource(), fsSource()}, more...)...)
 	return b
 }
@@ -176,6 +181,10 @@ func (b *fakeBroker) Do(ctx context.Context, req actors.Request) actors.Reply {
 	key := req.Call.Session + " " + req.RequestID
 	b.mu.Lock()
 	b.requests = append(b.requests, req)
+	if reply, is := b.tasks.do(req); is {
+		b.mu.Unlock()
+		return reply
+	}
 	if req.RequestID != "" {
 		if b.inFlight[key] != nil {
 			b.mu.Unlock()
@@ -202,15 +211,26 @@ func (b *fakeBroker) verb(ctx context.Context, req actors.Request, cancel <-chan
 	var params struct {
 		Name      string `json:"name"`
 		Arguments struct {
-			MS       int `json:"ms"`
-			Progress int `json:"progress"`
+			MS       int    `json:"ms"`
+			Progress int    `json:"progress"`
+			Link     bool   `json:"link"`
+			Ask      *asked `json:"ask"`
 		} `json:"arguments"`
+	}
+	if req.Call.Method != "tools/call" {
+		return b.other(ctx, req, cancel)
 	}
 	if err := json.Unmarshal(req.Call.Params, &params); err != nil {
 		return actors.Reply{Refusal: broker.AsRefusal(err)}
 	}
 	result := func(format string, args ...any) actors.Reply {
 		return actors.Reply{Answer: &broker.Answer{Result: fmt.Appendf(nil, format, args...)}}
+	}
+	if params.Arguments.Link {
+		return result(`{"content":[{"type":"resource_link","uri":"link://%s","name":"l"}]}`, req.Call.Backend)
+	}
+	if params.Arguments.Ask != nil {
+		return b.ask(ctx, req, *params.Arguments.Ask)
 	}
 	switch params.Name {
 	case "fail":

@@ -12,10 +12,6 @@ import (
 	"berth/transport/jsonrpc"
 )
 
-// capabilities is what Berth serves today, whatever a backend offers: a client
-// must not ask for what would be refused.
-var capabilities = json.RawMessage(`{"tools":{}}`)
-
 // instructions is what a client of the merged profile may tell its model.
 const instructions = "Tools of several backends behind one broker; a name is backend__verb. " +
 	"A call that takes long is answered with a JobId: follow it with job_status. " +
@@ -100,6 +96,7 @@ func (s *Server) welcome(id []byte, p broker.Principal, ses *session, result ini
 	if refusal := s.opts.Broker.Attach(ses.info(p)); refusal != nil {
 		return refusalError(id, refusal)
 	}
+	result.Capabilities = s.sessionTasks(ses, result.Capabilities)
 	raw, err := json.Marshal(result)
 	if err != nil { // only a backend's own serverInfo can be at fault
 		s.opts.Logger.Error("the answer to initialize could not be encoded", slog.String("profile", ses.profile), slog.Any("error", err))
@@ -113,7 +110,7 @@ func (s *Server) ownServer(ses *session) initializeResult {
 		Name    string `json:"name"`
 		Version string `json:"version"`
 	}{"berth", s.opts.Version})
-	return initializeResult{ProtocolVersion: ses.version, Capabilities: capabilities, ServerInfo: info,
+	return initializeResult{ProtocolVersion: ses.version, Capabilities: s.ownCapabilities(ses.profile), ServerInfo: info,
 		Instructions: instructions, Meta: map[string]any{"berth/runtimeId": s.opts.RuntimeID}}
 }
 
@@ -133,7 +130,7 @@ func (s *Server) exactServer(ctx context.Context, ses *session) (initializeResul
 	if len(server.Info) == 0 { // it gave no name; ours for it is all there is
 		server.Info = slices.Concat([]byte(`{"name":`), jsonrpc.Quote(ses.profile), []byte(`,"version":""}`))
 	}
-	return initializeResult{ProtocolVersion: ses.version, Capabilities: capabilities, ServerInfo: server.Info, Instructions: server.Instructions}, nil
+	return initializeResult{ProtocolVersion: ses.version, Capabilities: exactCapabilities(server.Capabilities), ServerInfo: server.Info, Instructions: server.Instructions}, nil
 }
 
 // await gives a profile once everything in it is known, or as it is when the

@@ -35,7 +35,7 @@ func (s *Server) listTools(rq *request) {
 	}
 	profile, ok := s.opts.Broker.Catalog().Profile(rq.profile)
 	if ok && len(profile.Pending()) == 0 {
-		rq.answer(s.page(rq.msg.ID, profile, cursor))
+		rq.answer(s.page(rq, profile, cursor))
 		return
 	}
 	s.run(&exchange{rq: rq}, func(ctx context.Context) []byte {
@@ -46,25 +46,28 @@ func (s *Server) listTools(rq *request) {
 		if pending := profile.Pending(); len(pending) > 0 && rq.profile != "" {
 			return refusalError(rq.msg.ID, s.opts.Broker.WhyPending(pending))
 		}
-		return s.page(rq.msg.ID, profile, cursor)
+		return s.page(rq, profile, cursor)
 	})
 }
 
 // page gives one page; what is pending is named in it.
-func (s *Server) page(id []byte, profile *catalog.Profile, cursor string) []byte {
-	page, refusal := profile.Page(cursor)
+func (s *Server) page(rq *request, profile *catalog.Profile, cursor string) []byte {
+	if rq.session != nil && cursor == "" {
+		s.listeners.served(rq.session.key, profile.Digest())
+	}
+	page, refusal := rq.listPage(profile, cursor)
 	if refusal != nil {
-		return refusalError(id, refusal)
+		return refusalError(rq.msg.ID, refusal)
 	}
 	if pending := profile.Pending(); len(pending) > 0 {
 		marked, err := markPending(page, pending)
 		if err != nil {
 			s.opts.Logger.Error("a page of the list could not be marked", slog.Any("error", err))
-			return refusalError(id, broker.AsRefusal(err))
+			return refusalError(rq.msg.ID, broker.AsRefusal(err))
 		}
 		page = marked
 	}
-	return jsonrpc.AppendResult(nil, id, page)
+	return jsonrpc.AppendResult(nil, rq.msg.ID, rq.shaped(page))
 }
 
 func markPending(page json.RawMessage, pending []string) (json.RawMessage, error) {

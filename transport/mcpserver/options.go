@@ -40,11 +40,35 @@ type Catalogs interface {
 	WhyPending(backends []string) *broker.Refusal
 }
 
+// Standing is what harnesses ask for that goes on after the request. A holder is
+// a session, or a stream of the stateless era.
+type Standing interface {
+	// Listen takes what backends say outside of any call, and that the catalog
+	// changed.
+	Listen(wants func(actors.Notice) bool) *actors.Listener
+	// Subscribe, Unsubscribe and SetLevel run the request and keep what it asks
+	// for, for one of many that share the backend.
+	Subscribe(ctx context.Context, holder, uri string, req actors.Request) actors.Reply
+	Unsubscribe(ctx context.Context, holder, uri string, req actors.Request) actors.Reply
+	SetLevel(ctx context.Context, holder, level string, req actors.Request) actors.Reply
+	// KeepLevel is SetLevel without a request: a backend that is not up is told
+	// when it is.
+	KeepLevel(holder, backend, level string)
+	// Subscribed and Level say what a holder wants to hear.
+	Subscribed(backend, uri, holder string) bool
+	Level(backend, level, holder string) (wanted, said bool)
+	// Forget drops what a holder asked for; the end of a session does.
+	Forget(holder string)
+}
+
 // Broker is what the front needs of the rest of Berth; actors.System is one.
 type Broker interface {
 	Calls
 	Sessions
 	Catalogs
+	Jobs
+	Questions
+	Standing
 }
 
 // Options configures [New]. Broker, Guard and SessionKey are required.

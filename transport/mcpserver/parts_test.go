@@ -228,3 +228,36 @@ func TestSessionKeepsNothingOfTheBodyThatOpenedIt(t *testing.T) {
 		t.Error("large capabilities are kept")
 	}
 }
+
+func TestOpenedSessionIsRememberedForItsPrincipalOnly(t *testing.T) {
+	key := []byte("0123456789abcdef")
+	owner, other := broker.LocalOperator, broker.Principal{Tenant: "default", User: "other", Role: broker.User}
+	var o opened
+	o.init()
+	ses := session{nonce: make([]byte, nonceBytes), principal: owner.Digest(), version: "2025-06-18", started: time.UnixMilli(1)}
+	token := ses.token(key)
+	for range 2 { // the second time it is remembered
+		if got, ok := o.open(token, key, owner); !ok || got.key != ses.key {
+			t.Fatal("its owner cannot open it")
+		}
+		if _, ok := o.open(token, key, other); ok {
+			t.Error("another principal can open it")
+		}
+		if _, ok := o.open(token+"A", key, owner); ok {
+			t.Error("a changed id can be opened")
+		}
+	}
+	// Whatever falls on the same places: each id opens its own session.
+	tokens := map[string]string{}
+	for i := range 3 * openedSlots {
+		ses.started = time.UnixMilli(int64(i))
+		tokens[ses.token(key)] = ses.key
+	}
+	for range 2 {
+		for token, want := range tokens {
+			if got, ok := o.open(token, key, owner); !ok || got.key != want {
+				t.Fatalf("%q opens another session", token)
+			}
+		}
+	}
+}

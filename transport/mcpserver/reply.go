@@ -44,8 +44,8 @@ func refusalError(id []byte, r *broker.Refusal) []byte {
 
 // answer sends a message that is ready, in a form that the client takes.
 func (rq *request) answer(message []byte) {
-	if rq.accept.json {
-		rq.send(http.StatusOK, message)
+	if status := rq.status(message); rq.accept.json || status != http.StatusOK {
+		rq.send(status, message)
 		return
 	}
 	x := exchange{rq: rq}

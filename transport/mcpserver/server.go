@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +31,15 @@ type Server struct {
 	callPrefix string // unique to this process
 	calls      atomic.Uint64
 
-	streams streams
+	streams   streams
+	sessions  opened
+	questions questions
+	waits     waits
+	given     given
+	talks     talks
+	listeners listeners
+	directory directory
+	gathering sync.Map // session and raw id -> context.CancelFunc, of lists that are being put together
 }
 
 // New builds the front.
@@ -44,7 +53,11 @@ func New(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("random bytes for call ids: %w", err)
 	}
 	s := &Server{opts: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
+	s.questions.prefix = "berth-" + hex.EncodeToString(prefix) + "-"
+	s.waits.over = make(chan struct{})
 	s.streams.init(opts.Limits.MaxStreams)
+	s.sessions.init()
+	s.listeners.init(opts.Limits.MaxStreams)
 	s.handler = httpguard.Recover(opts.Logger, http.HandlerFunc(s.serve))
 	return s, nil
 }
@@ -52,7 +65,15 @@ func New(opts Options) (*Server, error) {
 // Drain refuses new work with `shutting_down` and waits until every open
 // request was answered or ctx ends; the rest is then up to what Broker.Do
 // answers. It gives the number of requests that were still open.
-func (s *Server) Drain(ctx context.Context) int { return s.streams.drain(ctx) }
+//
+// Streams of notifications end at once: nothing is owed on them. So do calls
+// whose harness is away, and waits for tasks, which go on.
+func (s *Server) Drain(ctx context.Context) int {
+	s.listeners.endAll()
+	s.talks.end()
+	s.waits.stop()
+	return s.streams.drain(ctx)
+}
 
 // request is one HTTP request on its way through the front.
 type request struct {
@@ -66,6 +87,9 @@ type request struct {
 	writeLimit time.Duration   // for one event to be taken
 	attach     *broker.Refusal // why the broker does not take the session, or nil
 	msg        jsonrpc.Message
+	era        *era
+	client     broker.Client // what it said of itself
+	asker      *asker        // in the stateless era
 }
 
 // ServeHTTP answers one request. Nothing of it is looked at before the guard
@@ -77,14 +101,19 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	if s.opts.RuntimeID != "" { // sessions outlive this life, so each answer names it
+		w.Header().Set("Berth-Runtime-Id", s.opts.RuntimeID)
+	}
 	profile, ok := route(r.URL.Path)
 	if !ok {
 		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "Nothing is served at this path; MCP is at /mcp and /mcp/{profile}.")
 		return
 	}
-	if r.Method != http.MethodPost && r.Method != http.MethodDelete {
-		w.Header().Set("Allow", "POST, DELETE")
-		deny(w, r, http.StatusMethodNotAllowed, broker.CodeMethodNotAllowed, "Use POST for messages and DELETE to end a session.")
+	switch r.Method {
+	case http.MethodPost, http.MethodDelete, http.MethodGet:
+	default:
+		w.Header().Set("Allow", "GET, POST, DELETE")
+		deny(w, r, http.StatusMethodNotAllowed, broker.CodeMethodNotAllowed, "Use POST for messages, GET for a stream of notifications and DELETE to end a session.")
 		return
 	}
 	if _, known := s.opts.Broker.Catalog().Profile(profile); !known {
@@ -94,11 +123,18 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
 		accept: parseAccept(r), principal: principal, profile: profile}
 	s.findSession(rq)
-	if r.Method == http.MethodDelete {
-		s.endSession(rq)
+	if rq.session != nil && s.listeners.hasEnded(rq.session.key) {
+		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "This session was ended; begin a new one with initialize.")
 		return
 	}
-	s.post(rq)
+	switch r.Method {
+	case http.MethodDelete:
+		s.endSession(rq)
+	case http.MethodGet:
+		s.get(rq)
+	default:
+		s.post(rq)
+	}
 }
 
 // deny answers what is no JSON-RPC request yet, in the form of the operator API.
@@ -122,8 +158,8 @@ func (s *Server) findSession(rq *request) {
 	if token == "" {
 		return
 	}
-	ses, ok := openSession(token, s.opts.SessionKey)
-	if !ok || ses.principal != rq.principal.Digest() || ses.profile != rq.profile {
+	ses, ok := s.sessions.open(token, s.opts.SessionKey, rq.principal)
+	if !ok || ses.profile != rq.profile {
 		s.opts.Logger.Debug("a session id that is not ours to honour was passed over", slog.String("principal", rq.principal.Key()))
 		return
 	}
@@ -133,6 +169,7 @@ func (s *Server) findSession(rq *request) {
 func (s *Server) endSession(rq *request) {
 	if rq.session != nil {
 		s.opts.Broker.End(rq.session.key)
+		s.listeners.end(rq.session.key)
 	}
 	rq.w.WriteHeader(http.StatusNoContent)
 }
@@ -140,11 +177,6 @@ func (s *Server) endSession(rq *request) {
 func (s *Server) post(rq *request) {
 	if !isJSON(rq.r) {
 		deny(rq.w, rq.r, http.StatusUnsupportedMediaType, broker.CodeInvalidArguments, "Send one JSON-RPC message as application/json.")
-		return
-	}
-	era, ok := eraOf(rq.r)
-	if !ok {
-		s.refuseVersion(rq)
 		return
 	}
 	body, status, refusal := httpguard.ReadBody(rq.w, rq.r, 0)
@@ -160,8 +192,17 @@ func (s *Server) post(rq *request) {
 		return
 	}
 	rq.msg = msg
+	era, ok := eraOf(rq.r)
+	if !ok {
+		s.refuseVersion(rq)
+		return
+	}
+	if rq.era = era; era.sessionless {
+		rq.session = nil // an id that it brings all the same means nothing
+	}
 	if rq.session != nil {
 		rq.attach = s.opts.Broker.Attach(rq.session.info(rq.principal))
+		rq.client = rq.session.asClient()
 	}
 	switch msg.Kind {
 	case jsonrpc.Request:
@@ -172,13 +213,28 @@ func (s *Server) post(rq *request) {
 		}
 		rq.w.WriteHeader(http.StatusAccepted)
 	default:
-		// Nothing is asked of clients yet, so no response is waited for.
+		if rq.session != nil {
+			s.questions.answered(rq.session.key, msg)
+		}
 		rq.w.WriteHeader(http.StatusAccepted)
 	}
 }
 
 func (s *Server) request(era *era, rq *request) {
+	if era.admit != nil && !era.admit(s, rq) {
+		return
+	}
+	if state, ok := rq.resumed(); ok {
+		s.resume(rq, state)
+		return
+	}
 	handle := era.requests[rq.msg.Method]
+	if handle == nil && rq.profile == "" {
+		handle = mergedMethods[rq.msg.Method]
+	}
+	if handle == nil && era.other != nil && s.relays(rq) {
+		handle = era.other
+	}
 	if handle == nil {
 		rq.fail(jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)
 		return

@@ -15,6 +15,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/transport/jsonrpc"
 )
 
 // The header names are canonical, so that map access can be used on them.
@@ -129,6 +130,12 @@ func sessionKey(token string) string {
 func (s *session) info(p broker.Principal) actors.SessionInfo {
 	return actors.SessionInfo{Key: s.key, Principal: p, Profile: s.profile, ProtocolVersion: s.version,
 		ClientName: s.client, ClientVersion: s.clientVer, Capabilities: s.caps, Started: s.started}
+}
+
+// asClient is the session as a backend's transport gets to know it.
+func (s *session) asClient() broker.Client {
+	info := fmt.Appendf(nil, `{"name":%s,"version":%s}`, jsonrpc.Quote(s.client), jsonrpc.Quote(s.clientVer))
+	return broker.Client{Version: s.version, Info: info, Capabilities: s.caps}
 }
 
 // cut shortens text to what a session id may hold, at a character.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"berth/actors"
 	"berth/broker/catalog"
 )
 
@@ -30,7 +32,12 @@ var update = flag.Bool("update", false, "write what was seen into the transcript
 //	>& N POST /mcp   the same, without waiting for the answer
 //	< N              the answer: status, headers that matter, body; on a
 //	                 stream every line with the time since the request
+//	<& N             what has come of the answer so far, on a stream that goes on
+//	end N            the client of that request leaves
 //	wait 10s         time passes
+//	notice [BACKEND] a backend (fs) says something outside of any call
+//	offers           two backends, one and two, have prompts and resources
+//	grow             the backend fs has one more tool
 //	late             the backend "late" lists its tools
 //	in, out, stderr  lines of the bridge; each output line with its time
 //	broker stops, broker starts
@@ -66,14 +73,22 @@ type player struct {
 	front   *front
 	session string
 	answers map[string]chan string
+	streams map[string]*stream
 	bridge  *bridgeRun
 }
 
 func play(t *testing.T, archive *txtar.Archive) {
-	b := newFakeBroker(t, catalog.Source{Backend: "late"})
-	p := &player{t: t, front: serve(t, b, nil), answers: map[string]chan string{}}
+	playWith(t, newFakeBroker(t, catalog.Source{Backend: "late"}), archive)
+}
+
+// playWith plays a transcript in front of b.
+func playWith(t *testing.T, b *fakeBroker, archive *txtar.Archive) {
+	p := &player{t: t, front: serve(t, b, nil), answers: map[string]chan string{}, streams: map[string]*stream{}}
 	defer func() {
 		p.bridge.close()
+		for _, s := range p.streams {
+			s.leave()
+		}
 		p.front.stop()
 		synctest.Wait()
 	}()
@@ -96,8 +111,13 @@ func (p *player) step(name, data string) (got string, is bool) {
 	case ">", ">&":
 		n, line, _ := strings.Cut(rest, " ")
 		answer := make(chan string, 1)
-		p.answers[n] = answer
-		go func() { answer <- p.send(line, data) }()
+		ctx, leave := context.WithCancel(context.Background())
+		s := &stream{leave: leave}
+		p.answers[n], p.streams[n] = answer, s
+		go func() {
+			p.send(ctx, s, line, data)
+			answer <- s.take()
+		}()
 		if verb == ">" {
 			answer <- <-answer
 		} else {
@@ -105,6 +125,29 @@ func (p *player) step(name, data string) (got string, is bool) {
 		}
 	case "<":
 		return <-p.answers[rest], true
+	case "<&":
+		synctest.Wait()
+		return p.streams[rest].take(), true
+	case "end":
+		p.streams[rest].leave()
+		synctest.Wait()
+	case "notice":
+		if rest == "" {
+			rest = "fs"
+		}
+		for line := range strings.Lines(data) {
+			method, params, _ := strings.Cut(strings.TrimSpace(line), " ")
+			p.front.broker.publish(actors.Notice{Backend: rest, Method: method, Params: json.RawMessage(params)})
+		}
+		synctest.Wait()
+	case "offers":
+		p.front.broker.set(p.t, nativeSource(), offering("one"), offering("two"))
+	case "grow":
+		source := fsSource()
+		source.Tools = append(source.Tools, tool("more", ""))
+		p.front.broker.set(p.t, nativeSource(), source, catalog.Source{Backend: "late"})
+		p.front.broker.publish(actors.Notice{Method: actors.CatalogChanged})
+		synctest.Wait()
 	case "wait":
 		d, err := time.ParseDuration(rest)
 		if err != nil {
@@ -145,16 +188,38 @@ func (p *player) restart(what string) {
 	}
 }
 
+// stream is what has come of an answer.
+type stream struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	leave context.CancelFunc
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *stream) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := s.text.String()
+	s.text.Reset()
+	return text
+}
+
 // send makes one HTTP request of a section and writes its answer down.
-func (p *player) send(line, data string) string {
+func (p *player) send(ctx context.Context, out *stream, line, data string) {
 	method, path, _ := strings.Cut(line, " ")
 	head, body, _ := strings.Cut(data, "\n\n")
 	if strings.HasPrefix(data, "\n") {
 		head, body = "", data[1:]
 	}
-	req, err := http.NewRequestWithContext(context.Background(), method, "http://127.0.0.1:7420"+path, strings.NewReader(strings.TrimSuffix(body, "\n")))
+	req, err := http.NewRequestWithContext(ctx, method, "http://127.0.0.1:7420"+path, strings.NewReader(strings.TrimSuffix(body, "\n")))
 	if err != nil {
-		return err.Error() + "\n"
+		fmt.Fprintln(out, err)
+		return
 	}
 	req.Header.Set("Authorization", "Bearer "+testToken)
 	for h := range strings.Lines(head) {
@@ -175,39 +240,39 @@ func (p *player) send(line, data string) string {
 	began := time.Now()
 	resp, err := p.front.client.Do(req)
 	if err != nil {
-		return err.Error() + "\n"
+		fmt.Fprintln(out, err)
+		return
 	}
 	defer resp.Body.Close()
-	var out strings.Builder
-	fmt.Fprintf(&out, "%d\n", resp.StatusCode)
+	fmt.Fprintf(out, "%d\n", resp.StatusCode)
 	for _, key := range []string{"Content-Type", "Allow", "Www-Authenticate", headerSession} {
 		value := resp.Header.Get(key)
 		if key == headerSession && value != "" {
 			p.session, value = value, "$SESSION"
 		}
 		if value != "" {
-			fmt.Fprintf(&out, "%s: %s\n", key, value)
+			fmt.Fprintf(out, "%s: %s\n", key, value)
 		}
 	}
-	out.WriteString("\n")
+	fmt.Fprintln(out)
 	timed := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
 	if timed {
-		fmt.Fprintf(&out, "[%v] headers\n", time.Since(began).Round(time.Millisecond))
+		fmt.Fprintf(out, "[%v] headers\n", time.Since(began).Round(time.Millisecond))
 	}
 	lines := bufio.NewReader(resp.Body)
 	for {
 		text, err := lines.ReadString('\n')
 		if text = strings.TrimRight(text, "\n"); text != "" {
 			if timed {
-				fmt.Fprintf(&out, "[%v] ", time.Since(began).Round(time.Millisecond))
+				fmt.Fprintf(out, "[%v] ", time.Since(began).Round(time.Millisecond))
 			}
-			out.WriteString(text + "\n")
+			fmt.Fprintln(out, text)
 		}
 		if err != nil {
 			if err != io.EOF {
-				fmt.Fprintf(&out, "broken: %v\n", err)
+				fmt.Fprintf(out, "broken: %v\n", err)
 			}
-			return out.String()
+			return
 		}
 	}
 }
@@ -225,6 +290,19 @@ func (p *player) calls() string {
 		}
 		fmt.Fprintf(&out, "do id=%s %s verb=%s promote=%v progress=%v expect=%q %s\n", r.RequestID, session, r.Call.Verb, r.PromoteAfter, r.Call.WantProgress, r.Call.ExpectedRuntimeID, r.Call.Params)
 	}
+	// Several backends are asked at once, in no order that means anything.
+	lines := slices.Collect(strings.Lines(out.String()))
+	gathered := func(line string) bool { return strings.HasPrefix(line, "do id= a session") }
+	for from := 0; from < len(lines); from++ {
+		to := from
+		for to < len(lines) && gathered(lines[to]) {
+			to++
+		}
+		slices.Sort(lines[from:to])
+		from = max(from, to-1)
+	}
+	out.Reset()
+	out.WriteString(strings.Join(lines, ""))
 	for _, c := range b.cancels {
 		fmt.Fprintf(&out, "cancel %s\n", c)
 	}

@@ -28,7 +28,7 @@ func render(source string) ([]byte, error) {
 		return nil, err
 	}
 	tables := map[string]any{
-		"Backend": config.Backend{}, "Settings": config.Settings{}, "VerbRule": config.VerbRule{},
+		"Backend": config.Backend{}, "Settings": config.Settings{}, "VerbRule": config.VerbRule{}, "TrackRule": config.TrackRule{},
 		"EffectRule": config.EffectRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{},
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{"table": func(name string) (string, error) {

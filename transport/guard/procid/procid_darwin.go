@@ -55,5 +55,8 @@ func signal(id ID, sig syscall.Signal) error {
 	return syscall.Kill(id.PID, sig)
 }
 
+// Carries is false: the environment of another process is not read here.
+func Carries(int, string) bool { return false }
+
 // Holds is false: the open files of another process cannot be read here.
 func Holds(int, []PipeEnd) bool { return false }

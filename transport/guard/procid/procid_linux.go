@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -113,6 +114,30 @@ func signal(id ID, sig syscall.Signal) error {
 		return err
 	}
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// maxEnviron bounds what is read of an environment, in bytes; the kernel's own
+// limit for arguments and environment together is 6 MiB by default.
+const maxEnviron = 8 << 20
+
+// Carries reports whether process pid was started with entry ("NAME=value") in
+// its environment. One whose environment may not be read, or was overwritten,
+// carries nothing.
+func Carries(pid int, entry string) bool {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	environ, err := io.ReadAll(io.LimitReader(f, maxEnviron))
+	if errors.Join(err, f.Close()) != nil {
+		return false
+	}
+	for one := range bytes.SplitSeq(environ, []byte{0}) {
+		if string(one) == entry {
+			return true
+		}
+	}
+	return false
 }
 
 // Holds reports whether process pid has one of ends open. A process that cannot

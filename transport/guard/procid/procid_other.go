@@ -14,5 +14,8 @@ func Table() ([]Entry, error) { return nil, ErrUnsupported }
 
 func signal(ID, syscall.Signal) error { return ErrUnsupported }
 
+// Carries is false here.
+func Carries(int, string) bool { return false }
+
 // Holds is false here.
 func Holds(int, []PipeEnd) bool { return false }

@@ -114,6 +114,38 @@ func TestSignalReachesItsProcessAndAZombieIsNotAlive(t *testing.T) {
 	}
 }
 
+func TestOnlyAWholeEntryOfTheEnvironmentIsCarried(t *testing.T) {
+	cmd := exec.Command("cat")
+	cmd.Env = []string{"A=1", "MARK=0123", "LAST=x=y"}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close(); _ = cmd.Wait() }()
+	// It has become cat once it answers.
+	if _, err := in.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for entry, want := range map[string]bool{"MARK=0123": true, "A=1": true, "LAST=x=y": true, "MARK=012": false, "ARK=0123": false, "MARK=": false} {
+		if got := Carries(cmd.Process.Pid, entry); got != want {
+			t.Errorf("%q: %v", entry, got)
+		}
+	}
+	if Carries(1<<30, "A=1") {
+		t.Error("nobody carries something")
+	}
+}
+
 func TestStatLineWithAHostileName(t *testing.T) {
 	const rest = " S 7 8 9 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 4711 0 0"
 	for _, name := range []string{"cat", ") Z 1 2 3 (", "a b", "", "((", "\n"} {

@@ -1,0 +1,60 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"time"
+)
+
+// relay stands between the suite, which sends no credential, and Berth, which
+// wants one. Everything else passes as it came, a forged Host included: one of
+// the scenarios tests that.
+type relay struct {
+	addr   string
+	server *http.Server
+	served chan error
+}
+
+func startRelay(target, token string) (*relay, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &relay{addr: l.Addr().String(), served: make(chan error, 1)}
+	r.server = &http.Server{Handler: forward(r.addr, target, token), ReadHeaderTimeout: 10 * time.Second}
+	go func() { r.served <- r.server.Serve(l) }()
+	return r, nil
+}
+
+func forward(own, target, token string) http.Handler {
+	return &httputil.ReverseProxy{
+		FlushInterval: -1,                                                      // streams
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // a caller that went away is no news
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", target
+			r.Out.Host = r.In.Host
+			if r.In.Host == own {
+				r.Out.Host = target
+			}
+			if r.In.Header.Get("Authorization") == "" {
+				r.Out.Header.Set("Authorization", "Bearer "+token)
+			}
+		},
+	}
+}
+
+// close ends the relay and what runs through it.
+func (r *relay) close() error {
+	err := r.server.Close()
+	if served := <-r.served; !errors.Is(served, http.ErrServerClosed) && !errors.Is(served, context.Canceled) {
+		err = errors.Join(err, served)
+	}
+	return err
+}

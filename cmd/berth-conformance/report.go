@@ -1,0 +1,160 @@
+//go:build unix
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// column is what came of each scenario of a leg, over all rounds.
+type column struct {
+	rounds    int
+	scenarios map[string]*count
+}
+
+// count is one scenario's.
+type count struct {
+	passed      int
+	worst, best verdict
+	why         map[string]int // message -> rounds
+}
+
+func (c *column) add(found map[string]outcome) {
+	c.rounds++
+	for name, o := range found {
+		n := c.scenarios[name]
+		if n == nil {
+			n = &count{worst: passed, why: map[string]int{}}
+			c.scenarios[name] = n
+		}
+		n.worst, n.best = min(n.worst, o.verdict), max(n.best, o.verdict)
+		if o.verdict == passed {
+			n.passed++
+		}
+		for _, w := range slices.Compact(slices.Sorted(slices.Values(o.why))) {
+			n.why[w]++
+		}
+	}
+}
+
+// word is a scenario's cell.
+func (c *column) word(name string) string {
+	n := c.scenarios[name]
+	switch {
+	case n == nil:
+		return "-"
+	case n.worst != passed && n.best == passed:
+		return fmt.Sprintf("%d/%d", n.passed, c.rounds)
+	}
+	return map[verdict]string{absent: "FAIL", failed: "FAIL", nothing: "none", warned: "warn", passed: "pass"}[n.worst]
+}
+
+// tally is what came of a leg.
+type tally struct {
+	plan
+	direct, through column
+}
+
+func newTally(p plan) *tally {
+	return &tally{plan: p, direct: column{scenarios: map[string]*count{}}, through: column{scenarios: map[string]*count{}}}
+}
+
+// print writes the columns, and under each scenario that Berth does not pass
+// the suite's own words.
+func (t *tally) print(out io.Writer, brief bool) {
+	fmt.Fprintf(out, "\n%-58s %-8s %s\n", t.leg.name(), "direct", "through")
+	for _, name := range t.scenarios {
+		through := t.through.scenarios[name]
+		if brief && through != nil && through.worst == passed {
+			continue
+		}
+		label := name
+		if !t.required[name] {
+			label += " (not required)"
+		}
+		fmt.Fprintf(out, "  %-56s %-8s %s\n", label, t.direct.word(name), t.through.word(name))
+		if through == nil || through.worst == passed {
+			continue
+		}
+		if reason := t.leg.excused[name]; reason != "" {
+			fmt.Fprintf(out, "      excused: %s\n", reason)
+		}
+		if t.required[name] || t.lost(name) || len(t.scenarios) < 5 {
+			printWhy(out, through)
+		}
+	}
+	line := fmt.Sprintf("  %d required", t.countRequired(func(string) bool { return true }))
+	if t.leg.direct != "" {
+		line += fmt.Sprintf(", %d pass directly", t.countRequired(t.direct.passes))
+	}
+	fmt.Fprintf(out, "%s, %d pass through Berth\n", line, t.countRequired(t.through.passes))
+}
+
+// maxWhy bounds what is said of one scenario.
+const maxWhy = 12
+
+func printWhy(out io.Writer, n *count) {
+	messages := slices.SortedFunc(maps.Keys(n.why), func(a, b string) int {
+		return cmp.Or(cmp.Compare(n.why[b], n.why[a]), cmp.Compare(a, b))
+	})
+	for i, m := range messages {
+		if i == maxWhy {
+			fmt.Fprintf(out, "      and %d more\n", len(messages)-maxWhy)
+			return
+		}
+		fmt.Fprintf(out, "      %s\n", strings.ReplaceAll(clip(m), "\n", "\n        "))
+	}
+}
+
+func clip(text string) string {
+	const most = 400
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + " ..."
+}
+
+func (c *column) passes(name string) bool {
+	n := c.scenarios[name]
+	return n != nil && n.worst == passed
+}
+
+func (t *tally) countRequired(fits func(string) bool) int {
+	n := 0
+	for _, name := range t.scenarios {
+		if t.required[name] && fits(name) {
+			n++
+		}
+	}
+	return n
+}
+
+// lost reports whether Berth ever did worse than the server alone ever did.
+func (t *tally) lost(name string) bool {
+	direct, through := t.direct.scenarios[name], t.through.scenarios[name]
+	return direct != nil && through != nil && direct.best > nothing && through.worst < direct.best
+}
+
+// faults are the reasons for which the run fails.
+func (t *tally) faults() []string {
+	var faults []string
+	for _, name := range t.scenarios {
+		_, excused := t.leg.excused[name]
+		passes := t.through.passes(name)
+		switch {
+		case excused && passes:
+			faults = append(faults, fmt.Sprintf("%s/%s passes and is excused: take the excuse out", t.leg.name(), name))
+		case t.lost(name):
+			faults = append(faults, fmt.Sprintf("%s/%s is lost: %s directly, %s through Berth", t.leg.name(), name, t.direct.word(name), t.through.word(name)))
+		case excused:
+		case t.leg.whole && t.required[name] && !passes:
+			faults = append(faults, fmt.Sprintf("%s/%s does not pass: %s through Berth", t.leg.name(), name, t.through.word(name)))
+		}
+	}
+	return faults
+}
