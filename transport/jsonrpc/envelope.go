@@ -52,7 +52,7 @@ func ReadEnvelope(data []byte) (Envelope, error) {
 
 func (e *Envelope) add(key, value []byte) error {
 	var field *json.RawMessage
-	switch n := plain(key); string(n) {
+	switch n := named(key); string(n) {
 	case "jsonrpc":
 		field = &e.Version
 	case "id":
@@ -149,6 +149,19 @@ func plain(raw []byte) []byte {
 	// Only a lone surrogate can be reported, and what comes back then is the text
 	// with U+FFFD in its place.
 	text, _ := jsontext.AppendUnquote(nil, raw)
+	return text
+}
+
+// named decodes a raw name. One with a lone surrogate stays as it was written,
+// quotes included: it is nobody's, and two that differ stay different.
+func named(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
+	}
+	text, err := jsontext.AppendUnquote(nil, raw)
+	if err != nil {
+		return raw
+	}
 	return text
 }
 

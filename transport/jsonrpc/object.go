@@ -23,9 +23,9 @@ type member struct {
 }
 
 // is reports whether the member has this name. It makes no string.
-func (m *member) is(name string) bool { return string(plain(m.key)) == name }
+func (m *member) is(name string) bool { return string(named(m.key)) == name }
 
-func (m *member) name() string { return string(plain(m.key)) }
+func (m *member) name() string { return string(named(m.key)) }
 
 // ErrNoObject is returned for JSON that is not an object.
 var ErrNoObject = errors.New("not a JSON object")
@@ -75,7 +75,7 @@ func (o *Object) Members() []Member {
 func (o *Object) Repeated() (string, bool) {
 	for i := range o.members {
 		for j := range i {
-			if a, b := plain(o.members[i].key), plain(o.members[j].key); bytes.Equal(a, b) {
+			if a, b := named(o.members[i].key), named(o.members[j].key); bytes.Equal(a, b) {
 				return string(a), true
 			}
 		}

@@ -130,3 +130,16 @@ func TestParseObjectRefusesOtherJSON(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesWithDifferentLoneSurrogatesAreDifferent(t *testing.T) {
+	o, err := ParseObject([]byte(`{"\ud800":1,"\udfff":2,"\ufffd":3,"a":4}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, again := o.Repeated(); again {
+		t.Errorf("%q counts as repeated", name)
+	}
+	if raw, ok := o.Get("\ufffd"); !ok || string(raw) != "3" {
+		t.Errorf("U+FFFD is %s", raw)
+	}
+}

@@ -28,8 +28,8 @@ func askable(method string) bool {
 	return false
 }
 
-// desk holds the open questions of a backend over one life. It is safe for
-// concurrent use.
+// desk holds the open questions of a backend over one life, and what else runs
+// as long as that. It is safe for concurrent use.
 type desk struct {
 	noise *noise
 	limit int
@@ -166,7 +166,16 @@ func (d *desk) withdraw(scope *exchange, params json.RawMessage) {
 	}
 }
 
-// close ends all questions and waits for their answers to be handed on.
+// background runs what lasts as long as the life.
+func (d *desk) background(f func(ctx context.Context)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.working.Go(func() { f(d.ctx) })
+	}
+}
+
+// close ends all questions, and what runs in the background, and waits.
 func (d *desk) close() {
 	d.mu.Lock()
 	d.closed = true

@@ -35,12 +35,8 @@ type introduction struct {
 // introduce performs initialize. The caller sends `notifications/initialized`
 // with confirm once the version is in effect on its hop.
 func introduce(ctx context.Context, p peer, opts Options) (introduction, error) {
-	client, err := json.Marshal(opts.Version)
-	if err != nil {
-		return introduction{}, fmt.Errorf("berth's version as JSON: %w", err)
-	}
 	params := `{"protocolVersion":"` + mcp.LATEST_LEGACY_PROTOCOL_VERSION +
-		`","capabilities":` + clientCapabilities + `,"clientInfo":{"name":"berth","version":` + string(client) + `}}`
+		`","capabilities":` + clientCapabilities + `,"clientInfo":` + string(opts.client().Info) + `}`
 	a, err := p.request(ctx, string(mcp.MethodInitialize), json.RawMessage(params))
 	if err != nil {
 		return introduction{}, fmt.Errorf("initialize: %w", err)
@@ -66,18 +62,8 @@ func introduce(ctx context.Context, p peer, opts Options) (introduction, error) 
 		ProtocolVersion: r.ProtocolVersion, Info: r.ServerInfo,
 		Capabilities: r.Capabilities, Instructions: r.Instructions,
 	}}
-	var caps map[string]json.RawMessage
-	if len(r.Capabilities) > 0 && json.Unmarshal(r.Capabilities, &caps) != nil {
-		return introduction{}, errors.New("initialize: the capabilities are not an object")
-	}
-	if tools, ok := caps["tools"]; ok && string(tools) != "null" {
-		in.hasTools = true
-	}
-	if raw, ok := r.Meta[runtimeIDKey]; ok {
-		var id string
-		if json.Unmarshal(raw, &id) == nil && len(id) <= maxRuntimeID {
-			in.runtimeID = id
-		}
+	if err := in.read(r.Meta); err != nil {
+		return introduction{}, fmt.Errorf("initialize: %w", err)
 	}
 	return in, nil
 }

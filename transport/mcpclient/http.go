@@ -18,6 +18,7 @@ type HTTP struct {
 	config HTTPConfig
 	opts   Options
 	noise  noise
+	levels levels
 }
 
 // NewHTTP describes an upstream; nothing is sent before Open.
@@ -37,7 +38,8 @@ func (h *HTTP) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) 
 	if err != nil {
 		return nil, refuse(err, "", h.opts)
 	}
-	if err := c.open(ctx); err != nil {
+	conn, err := c.open(ctx, &h.levels)
+	if err != nil {
 		open := refuse(err, "", h.opts)
 		closing, stop := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
 		defer stop()
@@ -46,7 +48,7 @@ func (h *HTTP) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) 
 		_ = c.Close(closing)
 		return nil, open
 	}
-	return c, nil
+	return conn, nil
 }
 
 func (h *HTTP) newConn(hear broker.Hear) (*httpConn, error) {
@@ -88,35 +90,43 @@ func (c *httpConn) List(ctx context.Context) ([]broker.Tool, []string, error) {
 	return listTools(ctx, c, c.opts)
 }
 
-func (c *httpConn) open(ctx context.Context) error {
-	in, err := introduce(ctx, c, c.opts)
+// open finds out what the backend is and gives the connection as it must be
+// used from then on.
+func (c *httpConn) open(ctx context.Context, l *levels) (broker.Conn, error) {
+	in, isStateless, err := meet(ctx, c, c.opts)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if in.runtimeID == "" {
-		in.runtimeID = c.reported
+	if id := c.reported.Load(); id != nil && in.runtimeID == "" {
+		in.runtimeID = *id
 	}
-	c.addHeader(transport.HeaderKeyProtocolVersion, in.server.ProtocolVersion)
-	if err := confirm(ctx, c); err != nil {
-		return err
-	}
-	c.background(func(ctx context.Context) { c.standalone(ctx, in.server.Capabilities) })
 	inc := broker.Incarnation{
 		RuntimeID: in.runtimeID, Reported: in.runtimeID != "", Server: in.server,
 		Done: c.life.done, Cause: c.life.why,
 	}
+	var conn broker.Conn = c
+	if isStateless {
+		c.stateless.Store(true)
+		conn = newStateless(ctx, c, c.opts, c.noise, c.hear, in.server.Capabilities, l, c.desk, c.life, c.bind)
+	} else {
+		c.addHeader(transport.HeaderKeyProtocolVersion, in.server.ProtocolVersion)
+		if err := confirm(ctx, c); err != nil {
+			return nil, err
+		}
+		c.hearken(ctx, in.server.Capabilities)
+	}
 	if in.hasTools {
-		if inc.Tools, inc.Flags, err = listTools(ctx, c, c.opts); err != nil {
-			return err
+		if inc.Tools, inc.Flags, err = conn.List(ctx); err != nil {
+			return nil, err
 		}
 	}
 	if c.life.over() {
-		return fmt.Errorf("the backend ended during the handshake: %s", c.life.why())
+		return nil, fmt.Errorf("the backend ended during the handshake: %s", c.life.why())
 	}
-	// A session is a life that Berth can see; a stateless server has none.
-	if inc.RuntimeID == "" && c.hasSession() {
+	// A session is a life that Berth can see; a server without one has none.
+	if inc.RuntimeID == "" && !isStateless && c.hasSession() {
 		inc.RuntimeID = mintUUID()
 	}
-	c.incarnation = inc
-	return nil
+	c.inc.Store(&inc)
+	return conn, nil
 }

@@ -29,28 +29,30 @@ const (
 // server can be reached.
 type httpConn struct {
 	// Fixed at construction; incarnation once open has returned.
-	hear        broker.Hear // nil: nobody listens
-	opts        Options
-	noise       *noise
-	life        *life
-	target      *url.URL
-	host        string // for the Host header; empty: the target's
-	base        *http.Transport
-	ctx         context.Context // ends when the life is closed
-	cancel      context.CancelFunc
-	finished    chan struct{} // everything is torn down
-	incarnation broker.Incarnation
-	reported    string // runtime id in the response to initialize
+	hear     broker.Hear // nil: nobody listens
+	opts     Options
+	noise    *noise
+	life     *life
+	target   *url.URL
+	host     string // for the Host header; empty: the target's
+	base     *http.Transport
+	ctx      context.Context // ends when the life is closed
+	cancel   context.CancelFunc
+	finished chan struct{}                      // everything is torn down
+	inc      atomic.Pointer[broker.Incarnation] // nil before open has returned
+	reported atomic.Pointer[string]             // runtime id in the response to the first request
 
 	// header is what every request carries. The map is never changed, only
 	// replaced, and by open's goroutine alone: requests share it.
 	header atomic.Pointer[http.Header]
 
 	// Shared and safe.
-	lastID  atomic.Int64
-	desk    *desk
-	probing atomic.Bool
-	lost    atomic.Bool // the session is unknown to the backend: no DELETE
+	lastID    atomic.Int64
+	stateless atomic.Bool // the backend is of that era
+	bound     atomic.Pointer[map[string][]binding]
+	desk      *desk
+	probing   atomic.Bool
+	lost      atomic.Bool // the session is unknown to the backend: no DELETE
 
 	mu       sync.Mutex
 	closing  context.Context     // of the first Close
@@ -59,13 +61,31 @@ type httpConn struct {
 	helpersW sync.WaitGroup
 }
 
-func (c *httpConn) Incarnation() broker.Incarnation { return c.incarnation }
+// Incarnation implements broker.Conn.
+func (c *httpConn) Incarnation() broker.Incarnation { return known(&c.inc) }
+
+// known gives the facts of a life; none before it has been opened.
+func known(inc *atomic.Pointer[broker.Incarnation]) broker.Incarnation {
+	if p := inc.Load(); p != nil {
+		return *p
+	}
+	return broker.Incarnation{}
+}
 
 // Call implements broker.Conn.
 func (c *httpConn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {
-	x := &exchange{id: c.lastID.Add(1), call: call, who: newCaller(call, peer)}
-	defer x.who.finish()
-	params := call.Params
+	who := newCaller(call, peer)
+	defer who.finish()
+	params, err := undressed(call)
+	if err != nil {
+		return broker.Answer{}, badParams()
+	}
+	return c.send(ctx, call, who, params)
+}
+
+// send sends the call with params and waits for its answer.
+func (c *httpConn) send(ctx context.Context, call *broker.Call, who *caller, params json.RawMessage) (broker.Answer, error) {
+	x := &exchange{id: c.lastID.Add(1), call: call, who: who, extra: c.headers(call.Method, params)}
 	switch {
 	case x.who.progress:
 		var err error
@@ -102,7 +122,7 @@ func (c *httpConn) exchange(ctx context.Context, x *exchange, method string, par
 }
 
 func (c *httpConn) conclude(x *exchange) (broker.Answer, error) {
-	life := c.incarnation.RuntimeID
+	life := c.Incarnation().RuntimeID
 	if x.another != "" {
 		life = x.another
 	}
@@ -160,6 +180,8 @@ func (c *httpConn) failure(ctx context.Context, x *exchange, err error, abandone
 			Dispatched: true, Abandoned: true,
 			Cause: "the call was cancelled and the backend gave no answer within the grace",
 		}
+	case ctx.Err() != nil && x.cancelled() && c.stateless.Load():
+		return &broker.Failure{Dispatched: true, Cause: "the call was cancelled, of which the end of its stream told the backend"}
 	case ctx.Err() != nil && x.cancelled():
 		return &broker.Failure{Dispatched: true, Cause: "the call was cancelled and the backend ended it without an answer"}
 	case refusedConnection(err):
@@ -179,21 +201,16 @@ func (c *httpConn) interrupt(ctx context.Context, x *exchange) {
 	if !x.beginGrace(c.opts.CancelGrace) {
 		return // it has its answer
 	}
+	if c.stateless.Load() {
+		x.stop() // the end of the stream is the cancel
+		return
+	}
 	why := reason(ctx)
 	c.help(func(helping context.Context) {
 		if c.notify(helping, cancelledMethod, cancelParams(x.id, why)) != nil {
 			c.noise.lostReplies.Add(1)
 		}
 	})
-}
-
-// background runs what lasts as long as the life.
-func (c *httpConn) background(f func(ctx context.Context)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing == nil {
-		c.helpersW.Go(func() { f(c.ctx) })
-	}
 }
 
 // help runs a bounded helper of this life, or drops it when too many run.
@@ -230,7 +247,8 @@ func (c *httpConn) gone(dispatched bool) *broker.Failure {
 // request is the handshake's view of the connection: nothing of it is worth a
 // cancel, so the end of ctx ends the request itself.
 func (c *httpConn) request(ctx context.Context, method string, params json.RawMessage) (broker.Answer, error) {
-	x := &exchange{id: c.lastID.Add(1), plain: true, starts: method == string(mcp.MethodInitialize)}
+	x := &exchange{id: c.lastID.Add(1), plain: true, session: method == string(mcp.MethodInitialize), extra: c.headers(method, params)}
+	x.first = x.session || method == string(mcp.MethodServerDiscover)
 	err := c.postUnder(ctx, x, requestLine(x.id, method, params))
 	if x.answer != nil {
 		return c.conclude(x)
@@ -244,6 +262,17 @@ func (c *httpConn) request(ctx context.Context, method string, params json.RawMe
 	return broker.Answer{}, c.failure(ctx, x, err, false)
 }
 
+// listen sends a request whose answer ends a stream of notifications, which
+// take gets. The end of ctx ends the stream.
+func (c *httpConn) listen(ctx context.Context, method string, params json.RawMessage, take func(*message)) (broker.Answer, error) {
+	x := &exchange{id: c.lastID.Add(1), plain: true, listen: take, extra: c.headers(method, params)}
+	err := c.postUnder(ctx, x, requestLine(x.id, method, params))
+	if x.answer != nil {
+		return c.conclude(x)
+	}
+	return broker.Answer{}, c.failure(ctx, x, err, false)
+}
+
 func (c *httpConn) notify(ctx context.Context, method string, params json.RawMessage) error {
 	x := &exchange{}
 	if err := c.postUnder(ctx, x, requestLine(0, method, params)); err != nil {
@@ -253,6 +282,12 @@ func (c *httpConn) notify(ctx context.Context, method string, params json.RawMes
 		return c.failure(ctx, x, err, false)
 	}
 	return nil
+}
+
+// outdated implements hop.
+func (c *httpConn) outdated(cause string) bool {
+	c.life.end(cause)
+	return true
 }
 
 // Close implements broker.Conn: it ends what runs and deletes the session.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"mime"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -18,21 +20,46 @@ const (
 	steadyStream     = 10 * time.Second
 )
 
+// openWait is how long a list waits for the stream that reports its changes.
+const openWait = 500 * time.Millisecond
+
+// hearken begins to keep the standalone stream open, and waits a moment until
+// it is known whether there is one, so that no change after the first list goes
+// unnoticed.
+func (c *httpConn) hearken(ctx context.Context, capabilities json.RawMessage) {
+	s := &standalone{stream: &stream{c: c, x: &exchange{}}, capabilities: capabilities, known: make(chan struct{})}
+	c.desk.background(s.run)
+	if !wait(s.known, openWait) {
+		s.late.Store(true)
+	}
+}
+
 // standalone keeps the GET stream of a server of the handshake era open: there
 // comes what belongs to no call. A server that has none says so, and is not
 // asked again in this life.
-func (c *httpConn) standalone(ctx context.Context, capabilities json.RawMessage) {
-	s := &stream{c: c, x: &exchange{}}
+type standalone struct {
+	*stream
+	capabilities json.RawMessage
+	known        chan struct{} // closed when it is known whether there is one
+	once         sync.Once
+	late         atomic.Bool // the lists were read before the stream was open
+}
+
+func (s *standalone) run(ctx context.Context) {
+	c := s.c
 	wait := newStreamBackoff()
-	for first, opened := true, false; ; first = false {
+	gap := false // something may have happened that nobody told us of
+	for opened := false; ; {
 		began := time.Now()
-		had := s.lastID != ""
+		replayed := s.lastID != ""
 		ok, status := s.listen(ctx, func() {
-			if !first && !had {
-				// What came in between is lost, as the backend does not replay.
-				missed(c.hear, capabilities)
+			if late := s.late.Swap(false); late || gap && !replayed {
+				missed(c.hear, s.capabilities)
 			}
+			s.once.Do(func() { close(s.known) })
 		})
+		gap = true
+		s.once.Do(func() { close(s.known) })
 		if ctx.Err() != nil || c.life.over() {
 			return
 		}

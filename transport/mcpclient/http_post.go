@@ -28,14 +28,17 @@ var errHandled = errors.New("the exchange holds the failure")
 
 // exchange is one message on its way to the backend, and what came of it.
 type exchange struct {
-	id     int64           // zero for what has no answer
-	call   *broker.Call    // nil for what is none
-	who    *caller         // of the call
-	plain  bool            // of the handshake
-	starts bool            // it asks for the session
-	ctx    context.Context // of the HTTP request
-	stop   context.CancelFunc
-	hand   handover
+	id      int64           // zero for what has no answer
+	call    *broker.Call    // nil for what is none
+	who     *caller         // of the call
+	plain   bool            // of the handshake
+	session bool            // it asks for one
+	first   bool            // it is the first of a life
+	extra   http.Header     // headers of this request alone
+	listen  func(*message)  // takes the notifications of the stream
+	ctx     context.Context // of the HTTP request
+	stop    context.CancelFunc
+	hand    handover
 
 	// Written and read by the goroutine that posts.
 	answer  *message
@@ -149,7 +152,7 @@ func (c *httpConn) postUnder(ctx context.Context, x *exchange, body []byte) erro
 // holds when the error is nil; for a notification there is none. It ends
 // x.ctx, or leaves that to the reading of what follows the answer.
 func (c *httpConn) post(x *exchange, body []byte) error {
-	resp, err := c.send(x, body)
+	resp, err := c.hand(x, body)
 	if err != nil {
 		x.stop()
 		return err
@@ -165,13 +168,23 @@ func (c *httpConn) post(x *exchange, body []byte) error {
 	return err
 }
 
-// send hands the message to the network, again only when a connection that
+// request makes the POST of the message.
+func (x *exchange) request(c *httpConn, ctx context.Context, body []byte) *http.Request {
+	req := c.newRequest(ctx, http.MethodPost, body)
+	if len(x.extra) > 0 {
+		req.Header = maps.Clone(req.Header)
+		maps.Copy(req.Header, x.extra)
+	}
+	return req
+}
+
+// hand hands the message to the network, again only when a connection that
 // had been used before turned out dead and nothing was written on it.
-func (c *httpConn) send(x *exchange, body []byte) (*http.Response, error) {
+func (c *httpConn) hand(x *exchange, body []byte) (*http.Response, error) {
 	const tries = 4
 	traced := x.hand.trace(x.ctx)
 	for try := 1; ; try++ {
-		resp, err := c.base.RoundTrip(c.newRequest(traced, http.MethodPost, body))
+		resp, err := c.base.RoundTrip(x.request(c, traced, body))
 		if err == nil {
 			return resp, nil
 		}
@@ -195,7 +208,7 @@ func (c *httpConn) digest(ctx context.Context, x *exchange, resp *http.Response)
 		return true, nil // a notification: whatever it says is no answer
 	}
 	c.identify(x, resp.Header.Get(headerRuntimeID))
-	if x.starts {
+	if x.session {
 		c.addHeader(transport.HeaderKeySessionID, resp.Header.Get(transport.HeaderKeySessionID))
 	}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
@@ -227,9 +240,12 @@ const headerRuntimeID = "Berth-Runtime-Id"
 func (c *httpConn) identify(x *exchange, id string) {
 	switch {
 	case id == "" || len(id) > maxRuntimeID:
-	case x.starts:
-		c.reported = id
-	case c.incarnation.Reported && id != c.incarnation.RuntimeID:
+	case x.first:
+		c.reported.Store(&id)
+	default:
+		if inc := c.inc.Load(); inc == nil || !inc.Reported || id == inc.RuntimeID {
+			return
+		}
 		x.another = id
 		c.life.end("another incarnation answers at the backend's address")
 	}

@@ -46,7 +46,7 @@ func (c *httpConn) follow(ctx context.Context, x *exchange, resp *http.Response)
 	if x.answer != nil {
 		return true, nil
 	}
-	for err == nil && s.lastID != "" && !s.oversized && !x.cancelled() {
+	for err == nil && s.lastID != "" && !c.stateless.Load() && !s.oversized && !x.cancelled() {
 		err = s.resume(ctx)
 		if x.answer != nil {
 			return false, nil
@@ -197,6 +197,8 @@ func (s *stream) notification(m *message) {
 		s.progress(m)
 	case m.method == cancelledMethod:
 		s.c.desk.withdraw(s.x, m.params)
+	case s.x.listen != nil:
+		s.x.listen(m)
 	case who == nil || general(m.method):
 		tell(s.c.hear, s.c.noise, m)
 	case !who.notify(m.method, m.params):

@@ -25,7 +25,8 @@ type upstream struct {
 
 	initialize   func(params string) // sees those of initialize
 	introduction string
-	reply        func(m message) // sees our answers
+	discover     func(w http.ResponseWriter, r *http.Request, m message) // nil: it is unknown
+	reply        func(m message)                                         // sees our answers
 	// get serves the standalone stream; nil: there is none.
 	get func(w http.ResponseWriter, r *http.Request)
 
@@ -74,6 +75,14 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch m.method {
+	case "server/discover":
+		if u.discover != nil {
+			u.discover(w, r, m)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, unknownMethod(m))
 	case "initialize":
 		if u.session != "" {
 			w.Header().Set("Mcp-Session-Id", u.session)

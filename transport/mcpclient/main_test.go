@@ -139,6 +139,7 @@ type fake struct {
 
 	introduction string
 	initialize   func(params string)        // sees those of initialize
+	discover     func(f *fake, m message)   // answers server/discover; nil: it is unknown
 	pages        func(params string) string // result of tools/list
 	script       func(f *fake, m message)
 	deafAfter    int // lines after which stdin is not read any more
@@ -178,6 +179,8 @@ func (f *fake) serve() {
 			panic(fmt.Sprintf("not JSON-RPC: %q", l.text))
 		}
 		switch m.method {
+		case "server/discover":
+			f.discovered(m)
 		case "initialize":
 			if f.initialize != nil {
 				f.initialize(string(m.params))
@@ -196,6 +199,18 @@ func (f *fake) serve() {
 			}
 		}
 	}
+}
+
+func (f *fake) discovered(m message) {
+	if f.discover != nil {
+		f.discover(f, m)
+		return
+	}
+	f.send(unknownMethod(m))
+}
+
+func unknownMethod(m message) string {
+	return `{"jsonrpc":"2.0","id":` + string(m.id) + `,"error":{"code":-32601,"message":"unknown method"}}`
 }
 
 func (f *fake) send(text string) { io.WriteString(f.out, text+"\n") }

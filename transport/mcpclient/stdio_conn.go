@@ -28,12 +28,12 @@ const (
 // stdioConn is one life of a child.
 type stdioConn struct {
 	// Fixed at construction; incarnation once open has returned.
-	hear        broker.Hear // nil: nobody listens
-	child       Child
-	opts        Options
-	noise       *noise
-	life        *life
-	incarnation broker.Incarnation
+	hear  broker.Hear // nil: nobody listens
+	child Child
+	opts  Options
+	noise *noise
+	life  *life
+	inc   atomic.Pointer[broker.Incarnation] // nil before open has returned
 
 	// Shared and safe.
 	lastID   atomic.Int64
@@ -58,6 +58,9 @@ type pending struct {
 	answer chan verdict // capacity 1; the reader or the keeper sends once
 	who    *caller      // nil for a request of our own
 	notes  notes
+	// listen takes what comes on the stream that this request opened, if it
+	// opened one. It is called by the reader and must not block.
+	listen func(*message)
 }
 
 // verdict is how a request ended.
@@ -85,14 +88,23 @@ func newStdioConn(child Child, opts Options, n *noise, hear broker.Hear) *stdioC
 	return c
 }
 
-func (c *stdioConn) Incarnation() broker.Incarnation { return c.incarnation }
+// Incarnation implements broker.Conn.
+func (c *stdioConn) Incarnation() broker.Incarnation { return known(&c.inc) }
 
 // Call implements broker.Conn.
 func (c *stdioConn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {
 	who := newCaller(call, peer)
 	defer who.finish()
+	params, err := undressed(call)
+	if err != nil {
+		return broker.Answer{}, badParams()
+	}
+	return c.send(ctx, call, who, params)
+}
+
+// send sends the call with params and waits for its answer.
+func (c *stdioConn) send(ctx context.Context, call *broker.Call, who *caller, params json.RawMessage) (broker.Answer, error) {
 	id := c.lastID.Add(1)
-	params := call.Params
 	if who.progress {
 		var err error
 		// The token is the id: both are ours and unique on this hop.
@@ -100,7 +112,19 @@ func (c *stdioConn) Call(ctx context.Context, call *broker.Call, peer broker.Pee
 			return broker.Answer{}, badParams()
 		}
 	}
-	return c.exchange(ctx, id, call.Method, params, who)
+	p := newPending(id, call.Method, params)
+	p.who = who
+	if who.progress || who.peer.Notify != nil {
+		p.notes.wake = make(chan struct{}, 1)
+	}
+	return c.exchange(ctx, id, p)
+}
+
+func newPending(id int64, method string, params json.RawMessage) *pending {
+	return &pending{
+		out:    &outgoing{line: requestLine(id, method, params)},
+		answer: make(chan verdict, 1),
+	}
 }
 
 func badParams() *broker.Failure {
@@ -111,16 +135,9 @@ func badParams() *broker.Failure {
 }
 
 // exchange sends one request and waits for its answer.
-func (c *stdioConn) exchange(ctx context.Context, id int64, method string, params json.RawMessage, who *caller) (broker.Answer, error) {
+func (c *stdioConn) exchange(ctx context.Context, id int64, p *pending) (broker.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return broker.Answer{}, ended(ctx)
-	}
-	p := &pending{
-		out:    &outgoing{line: requestLine(id, method, params)},
-		answer: make(chan verdict, 1), who: who,
-	}
-	if who.progress || who.peer.Notify != nil {
-		p.notes.wake = make(chan struct{}, 1)
 	}
 	if !c.register(id, p) {
 		return broker.Answer{}, c.gone(false)
@@ -136,10 +153,10 @@ func (c *stdioConn) exchange(ctx context.Context, id int64, method string, param
 	for {
 		select {
 		case v := <-p.answer:
-			p.notes.hand(who) // what came before the answer
+			p.notes.hand(p.who) // what came before the answer
 			return c.conclude(v)
 		case <-p.notes.wake:
-			p.notes.hand(who)
+			p.notes.hand(p.who)
 		case <-ctx.Done():
 			if p.out.withdraw() {
 				return broker.Answer{}, ended(ctx)
@@ -176,7 +193,7 @@ func (c *stdioConn) conclude(v verdict) (broker.Answer, error) {
 	if v.failure != nil {
 		return broker.Answer{}, v.failure
 	}
-	a, err := v.message.answer(c.incarnation.RuntimeID)
+	a, err := v.message.answer(c.Incarnation().RuntimeID)
 	if err != nil {
 		c.noise.broken.Add(1)
 		return broker.Answer{}, &broker.Failure{Dispatched: true, Cause: "the backend answered with an error that is no JSON-RPC error"}
@@ -241,7 +258,7 @@ func (c *stdioConn) request(ctx context.Context, method string, params json.RawM
 	// The handshake has no use for an answer after its time: a short way out
 	// is better than the grace, as the child is stopped next.
 	id := c.lastID.Add(1)
-	p := &pending{out: &outgoing{line: requestLine(id, method, params)}, answer: make(chan verdict, 1)}
+	p := newPending(id, method, params)
 	if !c.register(id, p) {
 		return broker.Answer{}, c.gone(false)
 	}
@@ -259,12 +276,24 @@ func (c *stdioConn) request(ctx context.Context, method string, params json.RawM
 	}
 }
 
+// listen sends a request whose answer ends a stream of notifications, which
+// take gets. The end of ctx ends the stream.
+func (c *stdioConn) listen(ctx context.Context, method string, params json.RawMessage, take func(*message)) (broker.Answer, error) {
+	id := c.lastID.Add(1)
+	p := newPending(id, method, params)
+	p.listen = take
+	return c.exchange(ctx, id, p)
+}
+
 func (c *stdioConn) notify(_ context.Context, method string, params json.RawMessage) error {
 	if !c.sendControl(requestLine(0, method, params)) {
 		return errors.New("the child does not read its input")
 	}
 	return nil
 }
+
+// outdated implements hop: a child is what it was as long as it lives.
+func (c *stdioConn) outdated(string) bool { return false }
 
 // sendControl queues a line ahead of calls; a full queue means that the child
 // has not read for long, and the line is dropped and counted.

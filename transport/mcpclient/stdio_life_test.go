@@ -15,7 +15,7 @@ import (
 func TestAChildThatDoesNotReadBlocksNoCallBeyondItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(nil)
-		f.deafAfter = 4 // initialize, initialized, tools/list
+		f.deafAfter = 5 // server/discover, initialize, initialized, tools/list
 		_, c := f.open(t, Options{MaxInFlight: 1, CancelGrace: 3 * time.Second})
 		var wg sync.WaitGroup
 		first := make(chan *broker.Failure, 1)

@@ -211,6 +211,7 @@ func (c *stdioConn) notification(m *message) {
 	switch {
 	case m.method == progressMethod:
 		c.progress(m)
+	case c.streamed(m):
 	case m.method == cancelledMethod:
 		c.desk.withdraw(nil, m.params)
 	case attributable(m.method) && c.noted(m):
@@ -235,6 +236,24 @@ func (c *stdioConn) progress(m *message) {
 	if p.notes.put(note{params: progress.Params}) {
 		c.noise.lostProgress.Add(1)
 	}
+}
+
+// streamed gives a notification that names the stream it belongs to to whoever
+// opened that.
+func (c *stdioConn) streamed(m *message) bool {
+	id, ok := subscriptionID(m.params)
+	if !ok {
+		return false
+	}
+	c.mu.Lock()
+	p := c.pending[id]
+	c.mu.Unlock()
+	if p == nil || p.listen == nil {
+		c.noise.notifications.Add(1)
+		return true
+	}
+	p.listen(m)
+	return true
 }
 
 // noted gives a notification to the latest call of the only session that has
