@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -38,6 +40,7 @@ func forward(own, target, token string) http.Handler {
 		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // a caller that went away is no news
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
 		Rewrite: func(r *httputil.ProxyRequest) {
+			whole(r)
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", target
 			r.Out.Host = r.In.Host
 			if r.In.Host == own {
@@ -57,4 +60,19 @@ func (r *relay) close() error {
 		err = errors.Join(err, served)
 	}
 	return err
+}
+
+// whole reads the body before it is forwarded. An answer that begins while the
+// last read of it is still to come closes the body, and the half-written
+// request then takes its connection, and with it the answer, down.
+func whole(r *httputil.ProxyRequest) {
+	if r.In.Body == nil {
+		return
+	}
+	body, err := io.ReadAll(r.In.Body)
+	if err != nil { // the caller is gone; what follows fails on its own
+		return
+	}
+	r.Out.Body = io.NopCloser(bytes.NewReader(body))
+	r.Out.ContentLength = int64(len(body))
 }

@@ -10,13 +10,16 @@
 // turns their replies into bytes and invents none.
 //
 // It refuses paths, methods and protocol versions that it does not serve, and
-// more streams than the limit. It serves the handshake era of the protocol
-// (2024-11-05 to 2025-11-25). An era is a table of methods (era.go), so that
-// another can stand beside it.
+// more streams than the limit. It serves both eras of the protocol, that of the
+// handshake (2024-11-05 to 2025-11-25) and the stateless one (2026-07-28); an era
+// is a table of methods and what every request of it must carry (era.go). A
+// result of a backend of the other era gets what its era asks of results
+// (stateless_result.go), and its questions become rounds (mrtr.go).
 //
 // Concurrency: a [Server] is safe for concurrent use and keeps no state per
 // session. Every request has its handler goroutine, which alone writes the
-// response, and one worker goroutine that ends before the handler returns.
+// response. A call whose harness is asked in rounds has a goroutine of its own
+// between its requests, for a limited time.
 // A [Bridge] has one reader and a bounded number of goroutines, one for each
 // message on its way; all have ended when Run returns, save a read of an input
 // that cannot be closed.
