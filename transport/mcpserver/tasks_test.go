@@ -30,7 +30,7 @@ func TestTaskTranscripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			archive := txtar.Parse(data)
-			synctest.Test(t, func(t *testing.T) { playTasks(t, archive) })
+			synctest.Test(t, func(t *testing.T) { playWith(t, newFakeBroker(t, longSource()), archive) })
 			if *update {
 				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 					t.Fatal(err)
@@ -38,10 +38,6 @@ func TestTaskTranscripts(t *testing.T) {
 			}
 		})
 	}
-}
-
-func playTasks(t *testing.T, archive *txtar.Archive) {
-	playWith(t, newFakeBroker(t, longSource()), archive)
 }
 
 // at is a time of the mapping tests.

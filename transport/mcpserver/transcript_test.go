@@ -115,9 +115,6 @@ func (p *player) step(name, data string) (got string, is bool) {
 		answer := make(chan string, 1)
 		ctx, leave := context.WithCancel(context.Background())
 		s := &stream{leave: leave}
-		if p.streams == nil {
-			p.streams = map[string]*stream{}
-		}
 		p.answers[n], p.streams[n] = answer, s
 		go func() {
 			p.send(ctx, s, line, data)
