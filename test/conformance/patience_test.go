@@ -19,7 +19,7 @@ func bubble(t *testing.T, test func(t *testing.T, h *held, r *rig, s *session)) 
 		r.patience = time.Hour
 		defer func() {
 			r.close()
-			time.Sleep(time.Minute) // net/http lingers on connections that it cuts
+			elapse(time.Minute) // net/http lingers on connections that it cuts
 		}()
 		s := r.handshake()
 		test(t, h, r, s)
@@ -34,7 +34,7 @@ func drip(conn net.Conn, text string, every time.Duration) time.Duration {
 		if _, err := io.WriteString(conn, text[i:i+1]); err != nil {
 			break
 		}
-		time.Sleep(every)
+		elapse(every)
 	}
 	return time.Since(began)
 }
@@ -66,12 +66,12 @@ func TestAClientThatDripsIsGivenUpAndDelaysNobody(t *testing.T) {
 					drip(conn, tt.drips, time.Second)
 				}()
 				for range 5 { // others are served while it drips
-					time.Sleep(time.Second)
+					elapse(time.Second)
 					if _, err := s.call("t"); err != nil {
 						t.Errorf("a call of another: %v", err)
 					}
 				}
-				time.Sleep(2 * time.Minute)
+				elapse(2 * time.Minute)
 				select {
 				case answer := <-got:
 					if !strings.HasPrefix(answer, tt.want) {
@@ -120,7 +120,7 @@ func TestAnIdleStreamShowsThatItLivesEveryTenSeconds(t *testing.T) {
 		}
 		await(t, "the call", h.started)
 		go func() {
-			time.Sleep(65 * time.Second)
+			elapse(65 * time.Second)
 			h.release <- struct{}{}
 		}()
 		comments, last := 0, time.Now()
@@ -153,7 +153,7 @@ func TestAClientThatStopsReadingIsLetGo(t *testing.T) {
 		conn, _ := callOn(t, r, s, "held")
 		await(t, "the call", h.started)
 		for range 6 {
-			time.Sleep(10 * time.Second)
+			elapse(10 * time.Second)
 			if _, err := s.call("t"); err != nil {
 				t.Errorf("a call of another: %v", err)
 			}

@@ -109,7 +109,7 @@ func TestBridgeCancelDoesNotOvertakeItsRequest(t *testing.T) {
 		r := startBridge(t, f, Bridge{})
 		r.write(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}` + "\n")
 		_, _ = io.WriteString(r.stdin, callHang+"\n"+`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`+"\n")
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		synctest.Wait()
 		b.mu.Lock()
 		if len(b.cancels) != 1 || len(b.inFlight) != 0 {
@@ -219,7 +219,7 @@ func TestBridgeRefusesMoreRequestsThanItCarries(t *testing.T) {
 		if out := r.output(); !strings.Contains(out, `"id":2,"error"`) || !strings.Contains(out, `"code":"overloaded"`) {
 			t.Errorf("got %s", out)
 		}
-		time.Sleep(3 * time.Second)
+		elapse(3 * time.Second)
 		r.write(callSlow(2, `{}`) + "\n")
 		if out := r.output(); !strings.Contains(out, `"id":1,"result"`) || !strings.Contains(out, `"id":2,"result"`) {
 			t.Errorf("got %s", out)
@@ -248,7 +248,7 @@ func TestBridgeGivesASilentBrokerUp(t *testing.T) {
 			return resp, nil
 		})})
 		r.write(callHang + "\n")
-		time.Sleep(61 * time.Second)
+		elapse(61 * time.Second)
 		if out := r.output(); !strings.HasPrefix(out, "[1m0s]") || !strings.Contains(out, `"code":"outcome_unknown"`) {
 			t.Errorf("got %s", out)
 		}
@@ -422,7 +422,7 @@ func TestBridgeCancelOfTheStatelessEraEndsTheRequest(t *testing.T) {
 		f := serve(t, newFakeBroker(t), nil)
 		r := startBridge(t, f, Bridge{})
 		r.write(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"fs__hang","_meta":{"` + metaVersion + `":"2026-07-28","` + metaCapabilities + `":{}}}}` + "\n")
-		time.Sleep(2 * time.Second) // its stream is open
+		elapse(2 * time.Second) // its stream is open
 		r.write(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` + "\n")
 		if verb := <-f.broker.dropped; verb != "hang" {
 			t.Error(verb)

@@ -39,13 +39,13 @@ func TestListsAreReadOnceForAllWhoWaitAndAgainWhenTheReaderLeft(t *testing.T) {
 		if reads != 2 {
 			t.Fatalf("%d reads after the reader left", reads)
 		}
-		time.Sleep(3 * time.Second)
+		elapse(3 * time.Second)
 		synctest.Wait()
 		slow(context.Background()) // fresh
 		if reads != 2 {
 			t.Fatalf("%d reads of fresh lists", reads)
 		}
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		slow(context.Background())
 		if reads != 3 {
 			t.Fatalf("%d reads of lists that are not fresh", reads)
@@ -80,7 +80,7 @@ func TestACancelEndsAListThatIsPutTogether(t *testing.T) {
 		session := f.token("", "c")
 		began := time.Now()
 		go func() {
-			time.Sleep(time.Second)
+			elapse(time.Second)
 			resp, err := f.post(t.Context(), "/mcp", session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 			if err == nil {
 				_ = resp.Body.Close()

@@ -326,7 +326,7 @@ func (f *front) stop() {
 	f.Drain(over) // as serve does, without its patience
 	f.client.CloseIdleConnections()
 	_ = f.http.Close()
-	time.Sleep(time.Second)
+	elapse(time.Second)
 }
 
 // post sends one message as the operator.

@@ -192,7 +192,7 @@ func TestQuestionsEndTheRequestAndTheirAnswersContinueTheCall(t *testing.T) {
 		if got := r.asked(t); r.status != http.StatusOK || !slices.Equal(got, []string{`input_1 elicitation/create {"q":0}`}) {
 			t.Fatalf("%d %q", r.status, got)
 		}
-		time.Sleep(4 * time.Minute)
+		elapse(4 * time.Minute)
 		r = tt.call(call{more: more(r.state(t), `{"input_1":{"action":"accept","content":{"n":12345678901234567890}},"other":{}}`)})
 		if got := r.text(t); !strings.Contains(got, `12345678901234567890`) {
 			t.Fatal(got)
@@ -286,7 +286,7 @@ func TestStateThatDoesNotFitIsRefusedAndHarmsNothing(t *testing.T) {
 func TestStateIsTakenOnce(t *testing.T) {
 	inTalk(t, func(ctx context.Context, req actors.Request) actors.Reply {
 		_, _ = req.Peer.Request(ctx, "roots/list", nil)
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		return answered("done")
 	}, func(tt *talkTest) {
 		c := call{more: more(tt.call(call{}).state(t), `{"input_1":{}}`)}
@@ -295,7 +295,7 @@ func TestStateIsTakenOnce(t *testing.T) {
 			r, _ := tt.try(c)
 			first <- r
 		}()
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		if r := tt.call(c); r.Problem == nil || !strings.Contains(string(r.Problem.Data), "used") {
 			t.Errorf("%+v", r.Problem)
 		}
@@ -338,7 +338,7 @@ func TestAnswerThatComesWhileTheHarnessIsAwayIsKept(t *testing.T) {
 		return answered("went on without: " + problem.Message)
 	}, func(tt *talkTest) {
 		state := tt.call(call{}).state(t)
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		if got := tt.call(call{more: more(state, `{"input_1":{}}`)}).text(t); !strings.Contains(got, "went on without") {
 			t.Error(got)
 		}
@@ -369,7 +369,7 @@ func TestClosingTheStreamCancelsTheCallInEveryRound(t *testing.T) {
 				_, err := tt.try(c)
 				left <- err
 			}()
-			time.Sleep(time.Minute)
+			elapse(time.Minute)
 			select {
 			case <-ended:
 				t.Fatal("it ended by itself")
@@ -442,11 +442,11 @@ func TestProgressAndLogsGoToTheRequestThatWaits(t *testing.T) {
 			req.Peer.Progress(broker.Progress{Params: fmt.Appendf(nil, `{"progress":%d}`, i)})
 			req.Peer.Notify("notifications/message", fmt.Appendf(nil, `{"level":"info","data":%d}`, i))
 			req.Peer.Notify("notifications/message", fmt.Appendf(nil, `{"level":"error","data":%d}`, i))
-			time.Sleep(time.Second)
+			elapse(time.Second)
 		}
 		say(1)
 		go func() {
-			time.Sleep(time.Minute)
+			elapse(time.Minute)
 			req.Peer.Notify("notifications/message", json.RawMessage(`{"level":"error","data":"to nobody"}`))
 		}()
 		_, _ = req.Peer.Request(ctx, "roots/list", nil)
@@ -460,7 +460,7 @@ func TestProgressAndLogsGoToTheRequestThatWaits(t *testing.T) {
 		if got := r.events[:len(r.events)-1]; !sameSet(got, want) {
 			t.Errorf("first round: %q", got)
 		}
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		r = tt.call(call{meta: `,"progressToken":7`, more: more(r.state(t), `{"input_1":{}}`)})
 		want = []string{`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":2,"progressToken":7}}`}
 		if got := r.events[:len(r.events)-1]; !sameSet(got, want) {

@@ -156,7 +156,7 @@ func drip(t *testing.T, token, status string, after time.Duration) {
 				if _, err := io.WriteString(conn, " "); err != nil {
 					return
 				}
-				time.Sleep(time.Second)
+				elapse(time.Second)
 			}
 		}()
 		answer, _ := io.ReadAll(conn)
@@ -196,7 +196,7 @@ func TestSlowReaderGetsOnlyTheLatestProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		time.Sleep(9 * time.Second) // 1,799 notifications that nobody takes
+		elapse(9 * time.Second) // 1,799 notifications that nobody takes
 		synctest.Wait()
 		body, err := io.ReadAll(resp.Body)
 		if err != nil {

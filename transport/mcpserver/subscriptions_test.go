@@ -146,15 +146,15 @@ func TestListenTellsOfListsThatDiffer(t *testing.T) {
 		h.take()
 		h.broker.publish(actors.Notice{Method: actors.CatalogChanged})
 		h.broker.publish(actors.Notice{Backend: "fs", Method: promptsChanged})
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		h.expect("the same list and a change that was not asked for")
 		for i := range 3 { // a burst
 			h.broker.set(t, nativeSource(), listenSource(tool(fmt.Sprint("more", i), "")))
 			h.broker.publish(actors.Notice{Method: actors.CatalogChanged})
 		}
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		h.expect("another list", note("1.25", "tools/list_changed", `{`+subMark+`}`))
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		h.expect("nothing more")
 	})
 }
@@ -175,7 +175,7 @@ func TestListenCarriesWhatWasAskedFor(t *testing.T) {
 		} {
 			h.broker.publish(n)
 		}
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		h.expect("what was asked for",
 			note("0.00", "resources/updated", `{"uri":"a://","x":1.0,"_meta":{"own":true,"io.modelcontextprotocol/subscriptionId":"sub"}}`),
 			note("0.25", "prompts/list_changed", `{`+subMark+`}`),
@@ -187,7 +187,7 @@ func TestListenEndsWithAResultWhenTheBrokerStops(t *testing.T) {
 	inListen(t, nil, func(h *hears) {
 		h.listen("fs", `{"toolsListChanged":true}`)
 		h.take()
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		if open := h.Drain(context.Background()); open != 0 {
 			t.Errorf("%d are open", open)
 		}
@@ -234,7 +234,7 @@ func TestListenBeginsWithoutABackendThatDoesNotAnswer(t *testing.T) {
 		return &forgetting{fakeBroker: fake, forgotten: make(chan string, 1), delay: 6 * time.Second}
 	}, func(h *hears) {
 		h.listen("fs", `{"resourceSubscriptions":["a://","b://","c://"]}`)
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		h.expect("the beginning", note("10.00", "subscriptions/acknowledged", `{`+subMark+`,"notifications":{"resourceSubscriptions":["a://"]}}`))
 	})
 }

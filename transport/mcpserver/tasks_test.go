@@ -201,10 +201,10 @@ func TestListenTellsOfTheCallersTasks(t *testing.T) {
 		q2 := `"q2":{"method":"elicitation/create","params":{"message":"really?"}}`
 		h.expect("the beginning, and how things stand", note("0.00", "subscriptions/acknowledged", `{`+subMark+`,"notifications":{"taskIds":["job_1"]}}`),
 			note("0.00", "tasks", fmt.Sprintf(head, "input_required", asks, "00", `"inputRequests":{"q1":{"method":"elicitation/create","params":{"message":"sure?","n":1.0}},`+q2+`},`)))
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		h.broker.Answer("job_1", "q1", json.RawMessage(`{}`), nil)
 		h.expect("one answer", note("1.00", "tasks", fmt.Sprintf(head, "input_required", asks, "00", `"inputRequests":{`+q2+`},`)))
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		h.broker.Answer("job_1", "q2", json.RawMessage(`{}`), nil)
 		h.expect("the end", note("11.00", "tasks", fmt.Sprintf(head, "completed", "", "11", `"result":{"content":[],"answers":[{"q1":{}},{"q2":{}}]},`)))
 	})

@@ -155,7 +155,7 @@ func (p *player) step(name, data string) (got string, is bool) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		time.Sleep(d)
+		elapse(d)
 		synctest.Wait()
 	case "late":
 		p.front.broker.set(p.t, nativeSource(), fsSource(), catalog.Source{Backend: "late", Listed: true, Tools: fsTools()[1:2]})
