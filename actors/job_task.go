@@ -149,8 +149,7 @@ func (j *job) readTask(m *outcome) (change *broker.JobChange, known bool) {
 			Message: "The backend no longer knows this task; what became of it is unknown."}, true
 	}
 	if fetched {
-		c := outcomeChange(m, j.sys.now())
-		return &c, true
+		return j.taskOutcome(m), true
 	}
 	if m.answer.Error != nil {
 		return nil, false
@@ -193,8 +192,35 @@ func (j *job) taskEnd(t theirTask) *broker.JobChange {
 	case len(t.Result) == 0:
 		answer = &broker.Answer{Error: broker.NoPeer(orElse(t.Message, "The task ended as "+t.Status+" without a result."))}
 	}
-	c := outcomeChange(&outcome{answer: answer}, j.sys.now())
+	return j.taskOutcome(&outcome{answer: answer})
+}
+
+// taskOutcome maps what became of a task onto the end of the job. That work was
+// lost is another Berth's own word, and stays one.
+func (j *job) taskOutcome(m *outcome) *broker.JobChange {
+	c := outcomeChange(m, j.sys.now())
+	if m.answer != nil {
+		if reason := lostReason(m.answer.Error); reason != "" {
+			c.To, c.Reason = broker.JobLost, reason
+		}
+	}
 	return &c
+}
+
+// lostReason is the reason in a task's error that says that the work was lost,
+// not that it failed.
+func lostReason(e *broker.RPCError) broker.Code {
+	var data struct {
+		Reason broker.Code `json:"reason"`
+	}
+	if e == nil || json.Unmarshal(e.Data, &data) != nil {
+		return ""
+	}
+	switch data.Reason {
+	case broker.CodeJobLostOnRestart, broker.CodeTrackedWorkLost:
+		return data.Reason
+	}
+	return ""
 }
 
 func orElse(text, instead string) string {

@@ -126,6 +126,8 @@ func TestABackendsOwnTaskIsFollowedToItsEnd(t *testing.T) {
 			broker.JobFailed, broker.CodeOperationFailed, true, `{"content":[{"type":"text","text":"no"}],"isError":true}`},
 		{"an error of the protocol", `{` + task + `,"status":"failed"}`, `error {"code":-5,"message":"broke"}`, `{` + task + `,"status":"failed","error":{"code":-5,"message":"broke"}}`,
 			broker.JobFailed, broker.CodeOperationFailed, false, ""},
+		{"lost there", `{` + task + `,"status":"failed"}`, `error {"code":-32000,"message":"lost","data":{"reason":"job_lost_on_restart"}}`, `{` + task + `,"status":"failed","error":{"code":-32000,"message":"lost","data":{"reason":"job_lost_on_restart"}}}`,
+			broker.JobLost, broker.CodeJobLostOnRestart, false, ""},
 		{"cancelled there", `{` + task + `,"status":"cancelled","statusMessage":"stopped"}`, "", `{` + task + `,"status":"cancelled"}`,
 			broker.JobFailed, broker.CodeCancelled, false, ""},
 		{"unknown there", `error {"code":-32602,"message":"no such task"}`, "", `error {"code":-32602,"message":"no such task"}`,
