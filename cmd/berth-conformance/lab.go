@@ -130,14 +130,21 @@ func (l *lab) start(ctx context.Context, plans []plan) error {
 	return err
 }
 
-// longVerbs are the fixture's tools that the task scenarios expect to become
-// tasks.
-var longVerbs = []string{"slow_compute", "failing_job", "protocol_error_job", "confirm_delete", "multi_input", "test_tool_with_task"}
+// taskVerbs are the settings with which the fixture's tools do what the task
+// scenarios expect: these become tasks at once, one of them for nobody else
+// than clients of tasks, and another once it has asked its question.
+var taskVerbs = map[string]any{
+	"long": []string{"slow_compute", "failing_job", "protocol_error_job", "confirm_delete", "multi_input"},
+	"verbs": map[string]any{
+		"failing_job":         map[string]any{"require_task": true},
+		"test_tool_with_task": map[string]any{"promote_after": "1s"},
+	},
+}
 
 func (l *lab) config() ([]byte, error) {
 	backends := map[string]any{
 		stdio: map[string]any{"command": l.binary("everything-server")},
-		tasks: map[string]any{"command": l.binary("berth-fixture"), "args": []string{"stdio"}, "berth": map[string]any{"long": longVerbs}},
+		tasks: map[string]any{"command": l.binary("berth-fixture"), "args": []string{"stdio"}, "berth": taskVerbs},
 	}
 	for name, s := range l.servers {
 		backends[name] = map[string]any{"url": "http://" + s.addr + "/"}

@@ -39,7 +39,9 @@ var legs = []leg{
 	{revision: "2026-07-28", server: stateful, direct: stateful, whole: true},
 	{revision: "2025-11-25", server: stdio, direct: stateful, whole: true},
 	{revision: "2026-07-28", server: stdio, direct: stateless, whole: true},
-	{revision: "2026-07-28", server: tasks, only: "tasks-*", whole: true},
+	{revision: "2026-07-28", server: tasks, only: "tasks-*", whole: true, excused: map[string]string{
+		"tasks-status-notifications": "the suite has no check in it yet",
+	}},
 }
 
 // plan is a leg with the scenarios of it that are to run.
