@@ -138,7 +138,7 @@ func TestTheRelayAddsTheTokenAndNothingElse(t *testing.T) {
 	}))
 	defer target.Close()
 	host := strings.TrimPrefix(target.URL, "http://")
-	r, err := startRelay(host, "secret")
+	r, err := startRelay(host, "secret", filepath.Join(t.TempDir(), "wire.log"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,9 @@ func openLab(ctx context.Context, o options) (*lab, error) {
 		if l.results, err = filepath.Abs(o.keep); err != nil {
 			return nil, errors.Join(err, l.close())
 		}
+		if err := os.MkdirAll(l.results, 0o755); err != nil {
+			return nil, errors.Join(err, l.close())
+		}
 	}
 	if err := l.build(ctx); err != nil {
 		return nil, errors.Join(err, l.close())
@@ -126,7 +129,11 @@ func (l *lab) start(ctx context.Context, plans []plan) error {
 	if err != nil {
 		return err
 	}
-	l.relay, err = startRelay(l.broker.Addr(), strings.TrimSpace(string(token)))
+	traceTo := ""
+	if l.opts.keep != "" {
+		traceTo = filepath.Join(l.results, "wire.log")
+	}
+	l.relay, err = startRelay(l.broker.Addr(), strings.TrimSpace(string(token)), traceTo)
 	return err
 }
 

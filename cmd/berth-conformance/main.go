@@ -40,7 +40,7 @@ func run(args []string, out io.Writer) error {
 	flags.StringVar(&o.only, "only", "", "globs, separated by commas, over legs (2025-11-25/stateful), scenarios, or LEG/SCENARIO")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often everything is run")
 	flags.StringVar(&o.berth, "berth", "", "a berth binary (default: built from this tree)")
-	flags.StringVar(&o.keep, "keep", "", "directory that is given the suite's own results and Berth's log")
+	flags.StringVar(&o.keep, "keep", "", "directory that is given the suite's own results, Berth's log and all that passed between the two")
 	flags.BoolVar(&o.brief, "brief", false, "only the scenarios that do not pass")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -21,24 +21,34 @@ type relay struct {
 	addr   string
 	server *http.Server
 	served chan error
+	trace  *trace // nil without one
 }
 
-func startRelay(target, token string) (*relay, error) {
+// startRelay begins to listen. traceTo is a file that is given all that passes;
+// empty is none.
+func startRelay(target, token, traceTo string) (*relay, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	r := &relay{addr: l.Addr().String(), served: make(chan error, 1)}
-	r.server = &http.Server{Handler: forward(r.addr, target, token), ReadHeaderTimeout: 10 * time.Second}
+	var transport http.RoundTripper = &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
+	if traceTo != "" {
+		if r.trace, err = newTrace(traceTo, transport); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		transport = r.trace
+	}
+	r.server = &http.Server{Handler: forward(r.addr, target, token, transport), ReadHeaderTimeout: 10 * time.Second}
 	go func() { r.served <- r.server.Serve(l) }()
 	return r, nil
 }
 
-func forward(own, target, token string) http.Handler {
+func forward(own, target, token string, transport http.RoundTripper) http.Handler {
 	return &httputil.ReverseProxy{
 		FlushInterval: -1,                                                      // streams
 		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // a caller that went away is no news
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
+		Transport:     transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			whole(r)
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", target
@@ -58,6 +68,9 @@ func (r *relay) close() error {
 	err := r.server.Close()
 	if served := <-r.served; !errors.Is(served, http.ErrServerClosed) && !errors.Is(served, context.Canceled) {
 		err = errors.Join(err, served)
+	}
+	if r.trace != nil {
+		err = errors.Join(err, r.trace.close())
 	}
 	return err
 }
