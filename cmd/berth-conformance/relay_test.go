@@ -31,7 +31,7 @@ func TestRelayCarriesAStreamThatBeginsBeforeTheBodyEnds(t *testing.T) {
 		fmt.Fprintf(w, "%s", body)
 	}))
 	defer server.Close()
-	r, err := startRelay(strings.TrimPrefix(server.URL, "http://"), "secret")
+	r, err := startRelay(strings.TrimPrefix(server.URL, "http://"), "secret", "")
 	if err != nil {
 		t.Fatal(err)
 	}
