@@ -194,6 +194,11 @@ type Settings struct {
 	MaxAnswer Size `key:"max_answer" default:"64MiB" min:"1KiB" max:"1GiB"`
 	// How long a cancelled call may still answer before its seat is taken back.
 	CancelGrace time.Duration `key:"cancel_grace" default:"10s" min:"0s" max:"10m"`
+	// Speaks to the backend by handshake even if it offers the newer era
+	// (2026-07-28). A child that offers both keeps to the one it is first spoken
+	// to in, and only by handshake can its tools ask for something in the middle
+	// of a call.
+	Handshake bool `key:"handshake" default:"false"`
 }
 
 // VerbRule is what applies to the verbs that a glob names. A zero field says

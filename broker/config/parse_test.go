@@ -113,7 +113,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 						Tracks: TrackRule{Handle: "/a~1b/0", Verb: "export_status", Argument: "id", Status: "/s", Running: []string{"r"}, Succeeded: []string{"ok", "fine"},
 							Failed: []string{"f"}, Cancelled: []string{"c"}, Lost: []string{"l"}, Result: "/out", Message: "/why"}}, {Glob: "get_?", PromoteAfter: Never}},
 					TrustAnnotations: true, Effects: []EffectRule{{"find_*", broker.Read}, {"drop", broker.Write | broker.Destroy}},
-					MaxAnswer: 1 << 20, Disabled: false}},
+					MaxAnswer: 1 << 20, Handshake: true, Disabled: false}},
 			{Name: "web", Kind: HTTP, URL: NewSecret("https://api.example.com/mcp"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Settings: DefaultSettings()},
 			{Name: "zz", Kind: Stdio, Command: "z", Env: SecretMap{}, Settings: disabledSettings()},
 		},
@@ -191,6 +191,7 @@ mcpServers:
         - {verb: drop, is: [write, destroy]}
       max_answer: 1MiB
       cancel_grace: 0s
+      handshake: true
   web:
     url: https://${HOST}/mcp
     headers: {X-Key: "${TOKEN}"}

@@ -73,7 +73,7 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 	opts.Sources = append(opts.Sources, source)
 	client := mcpclient.Options{
 		Version: buildVersion(), MaxAnswer: int(s.MaxAnswer), CancelGrace: s.CancelGrace, OpenTimeout: s.StartTimeout,
-		MaxInFlight: s.MaxInFlight, Redact: shape.Hiding(c.Confidential()),
+		MaxInFlight: s.MaxInFlight, Redact: shape.Hiding(c.Confidential()), Handshake: s.Handshake,
 	}
 	var upstream actors.Upstream
 	if c.Kind == config.Stdio {

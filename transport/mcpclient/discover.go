@@ -43,9 +43,13 @@ type met struct {
 }
 
 // meet finds out of what era a backend is and what it says of itself. The
-// stateless era is asked for first; whatever is no answer of that era leads to
-// the handshake.
-func meet(ctx context.Context, p peer, opts Options) (in introduction, stateless bool, err error) {
+// stateless era is asked for first, unless probe is false; whatever is no
+// answer of that era leads to the handshake.
+func meet(ctx context.Context, p peer, opts Options, probe bool) (in introduction, stateless bool, err error) {
+	if !probe {
+		in, err = introduce(ctx, p, opts)
+		return in, false, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	discovered, initialized := make(chan met, 1), make(chan met, 1)
 	probing, handshake := true, false

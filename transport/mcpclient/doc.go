@@ -2,10 +2,11 @@
 // stdio child or over streamable HTTP, and gives each life of it as a
 // broker.Conn.
 //
-// It owns the hop to the backend: the handshake, the walk over tools/list, the
-// ids and progress tokens of this hop, cancellation, and the knowledge of
-// whether a call was handed over. Arguments, results and the data of errors
-// pass as raw bytes.
+// It owns the hop to the backend: which era it is of and what that era wants,
+// the handshake or server/discover, the walk over tools/list, the ids and
+// progress tokens of this hop, cancellation, and the knowledge of whether a
+// call was handed over. Arguments, results and the data of errors pass as raw
+// bytes.
 //
 // What a backend sends besides answers goes to whom it is for. On an HTTP
 // request's own stream that is the call's caller; a request of the backend that
@@ -19,10 +20,10 @@
 //
 // Concurrency: Stdio, HTTP and the connections that they open are safe for
 // concurrent use. A stdio life has three goroutines (reader, writer, keeper)
-// that end with it; the keeper alone ends a life. An HTTP life has one, which
-// keeps the standalone stream open; a call runs in its caller's goroutine, and
-// short helpers (a reply, a cancel, the rest of a stream) are bounded in number
-// and time. An open question of a backend has a goroutine, bounded in number,
+// that end with it; the keeper alone ends a life. A life has at most one
+// more that keeps a stream of notifications open; a call runs in its caller's
+// goroutine, and short helpers (a reply, a cancel, the rest of a stream) are
+// bounded in number and time. An open question of a backend has a goroutine, bounded in number,
 // that ends with its call. Progress and notifications of a call are handed on
 // one at a time, in order, and never after Call has returned.
 package mcpclient

@@ -93,7 +93,7 @@ func (c *httpConn) List(ctx context.Context) ([]broker.Tool, []string, error) {
 // open finds out what the backend is and gives the connection as it must be
 // used from then on.
 func (c *httpConn) open(ctx context.Context, l *levels) (broker.Conn, error) {
-	in, isStateless, err := meet(ctx, c, c.opts)
+	in, isStateless, err := meet(ctx, c, c.opts, !c.opts.Handshake)
 	if err != nil {
 		return nil, err
 	}

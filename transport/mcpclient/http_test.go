@@ -25,6 +25,7 @@ type upstream struct {
 
 	initialize   func(params string) // sees those of initialize
 	introduction string
+	tools        *atomic.Pointer[string]                                 // the result of tools/list; nil: one tool
 	discover     func(w http.ResponseWriter, r *http.Request, m message) // nil: it is unknown
 	reply        func(m message)                                         // sees our answers
 	// get serves the standalone stream; nil: there is none.
@@ -94,7 +95,11 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "notifications/initialized":
 		w.WriteHeader(http.StatusAccepted)
 	case "tools/list":
-		u.answer(w, m, `{"tools":[{"name":"echo"}]}`)
+		tools := `{"tools":[{"name":"echo"}]}`
+		if u.tools != nil {
+			tools = *u.tools.Load()
+		}
+		u.answer(w, m, tools)
 	default:
 		select {
 		case u.seen <- m:

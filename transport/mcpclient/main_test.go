@@ -139,6 +139,7 @@ type fake struct {
 
 	introduction string
 	initialize   func(params string)        // sees those of initialize
+	refuse       func(f *fake, m message)   // answers initialize, if it is set
 	discover     func(f *fake, m message)   // answers server/discover; nil: it is unknown
 	pages        func(params string) string // result of tools/list
 	script       func(f *fake, m message)
@@ -182,6 +183,10 @@ func (f *fake) serve() {
 		case "server/discover":
 			f.discovered(m)
 		case "initialize":
+			if f.refuse != nil {
+				f.refuse(f, m)
+				continue
+			}
 			if f.initialize != nil {
 				f.initialize(string(m.params))
 			}

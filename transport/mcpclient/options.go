@@ -40,6 +40,11 @@ type Options struct {
 	// backend and network that are told to people. Nil leaves them as they are.
 	// Answers are not touched: they are the backend's.
 	Redact func(string) string
+	// Handshake keeps to the handshake era and does not ask for the other. A
+	// child that offers both eras takes the one that it was first spoken to in,
+	// and its tools can ask for something in the middle of a call in this one
+	// alone.
+	Handshake bool
 	// MaxTools limits the catalog of one backend; zero is 100,000.
 	MaxTools int
 }

@@ -128,12 +128,8 @@ func (p *inProcess) Stop(context.Context) error {
 	return nil
 }
 
-func overPipes(versions ...string) func(*testing.T, *sdk.Server, broker.Hear) broker.Conn {
+func overPipes(opts Options, wrap func(sdk.Transport) sdk.Transport) func(*testing.T, *sdk.Server, broker.Hear) broker.Conn {
 	return func(t *testing.T, s *sdk.Server, hear broker.Hear) broker.Conn {
-		var filter *legacyOnly
-		if len(versions) > 0 {
-			filter = &legacyOnly{}
-		}
 		start := func(context.Context) (Child, error) {
 			inR, inW := io.Pipe()
 			outR, outW := io.Pipe()
@@ -141,17 +137,13 @@ func overPipes(versions ...string) func(*testing.T, *sdk.Server, broker.Hear) br
 			p := &inProcess{in: inR, out: outW, stop: cancel, done: make(chan struct{})}
 			go func() {
 				defer close(p.done)
-				var transport sdk.Transport = &sdk.IOTransport{Reader: inR, Writer: outW}
-				if filter != nil {
-					transport = &legacyOnly{transport}
-				}
-				s.Run(ctx, transport)
+				s.Run(ctx, wrap(&sdk.IOTransport{Reader: inR, Writer: outW}))
 				inR.Close()
 				outW.Close()
 			}()
 			return Child{Stdin: inW, Stdout: outR, PID: 1, Life: p}, nil
 		}
-		c, err := NewStdio(StdioConfig{Start: start}, Options{}).Open(t.Context(), hear)
+		c, err := NewStdio(StdioConfig{Start: start}, opts).Open(t.Context(), hear)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,16 +152,20 @@ func overPipes(versions ...string) func(*testing.T, *sdk.Server, broker.Hear) br
 	}
 }
 
+func asItIs(t sdk.Transport) sdk.Transport    { return t }
+func handshake(t sdk.Transport) sdk.Transport { return legacyOnly{t} }
+
 // legacyOnly is a transport that serves the handshake era alone.
 type legacyOnly struct{ sdk.Transport }
 
-func (*legacyOnly) SupportsProtocolVersion(v string) bool { return v < statelessVersion }
+func (legacyOnly) SupportsProtocolVersion(v string) bool { return v < statelessVersion }
 
 var reaches = []reach{
 	{"HTTP with a session", "2025-11-25", false, overHTTP(false)},
 	{"HTTP without", "2026-07-28", false, overHTTP(true)},
-	{"stdio of the handshake era", "2025-11-25", true, overPipes("2025-11-25")},
-	{"stdio of the stateless era", "2026-07-28", true, overPipes()},
+	{"stdio of the handshake era", "2025-11-25", true, overPipes(Options{}, handshake)},
+	{"stdio of the stateless era", "2026-07-28", true, overPipes(Options{}, asItIs)},
+	{"stdio of either era", "2025-11-25", true, overPipes(Options{Handshake: true}, asItIs)},
 }
 
 func everyReach(t *testing.T, f func(t *testing.T, r reach)) {

@@ -78,10 +78,8 @@ func (s *stateless) List(ctx context.Context) ([]broker.Tool, []string, error) {
 func (s *stateless) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {
 	who := newCaller(call, peer)
 	defer who.finish()
-	if !call.Client.Stateless {
-		if a, done, err := s.instead(ctx, call, who); done {
-			return a, err
-		}
+	if a, done, err := s.instead(ctx, call, who); done {
+		return a, err
 	}
 	params, err := s.dressed(call, who)
 	if err != nil {
@@ -167,7 +165,7 @@ func (s *stateless) instead(ctx context.Context, call *broker.Call, who *caller)
 		if !slices.Contains(logLevels, level) {
 			return wrongParams(`"level" must be one of the levels of the protocol`), true, nil
 		}
-		if call.Session != "" {
+		if call.Session != "" && !call.Client.Stateless {
 			s.levels.set(who.session, level)
 		}
 		return empty, true, nil

@@ -29,7 +29,7 @@ func (s *Stdio) Noise() Noise { return s.noise.snapshot() }
 func (s *Stdio) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.OpenTimeout)
 	defer cancel()
-	conn, open, unprobed := s.start(ctx, hear, true)
+	conn, open, unprobed := s.start(ctx, hear, !s.opts.Handshake)
 	if unprobed && ctx.Err() == nil {
 		// Servers exist that end when the first thing they read is not
 		// initialize.
@@ -69,14 +69,7 @@ func (c *stdioConn) List(ctx context.Context) ([]broker.Tool, []string, error) {
 // open finds out what the child speaks and gives the connection as it must be
 // used from then on.
 func (c *stdioConn) open(ctx context.Context, l *levels, probe bool) (broker.Conn, error) {
-	var in introduction
-	var isStateless bool
-	var err error
-	if probe {
-		in, isStateless, err = meet(ctx, c, c.opts)
-	} else {
-		in, err = introduce(ctx, c, c.opts)
-	}
+	in, isStateless, err := meet(ctx, c, c.opts, probe)
 	if err != nil {
 		return nil, err
 	}

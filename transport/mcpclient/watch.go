@@ -216,7 +216,7 @@ func (w *watch) run(ctx context.Context) {
 		began := time.Now()
 		next := w.open(ctx, &streams, params)
 		a := next.accord(ctx)
-		live.end(0)
+		live.end(endWait)
 		live = next
 		w.settle(wish, a)
 		if a.acked && (gap || w.late.Swap(false)) {
