@@ -34,7 +34,6 @@ var calls = []toolCall{
 	{tool: "get-tiny-image", arguments: `{}`},
 	{tool: "gzip-file-as-resource", arguments: `{"name":"a.gz","data":"data:text/plain,hello","outputType":"resource"}`},
 	{tool: "gzip-file-as-resource", arguments: `{"name":"b.gz","data":"file:///etc/hostname","outputType":"resource"}`, isError: true},
-	{tool: "simulate-research-query", arguments: `{"topic":"harbours"}`, isError: true},
 	{tool: "toggle-simulated-logging", arguments: `{}`},
 	{tool: "toggle-simulated-logging", arguments: `{}`},
 	{tool: "toggle-subscriber-updates", arguments: `{}`},
@@ -70,6 +69,9 @@ func TestServerEverythingIsTheSameThroughBerth(t *testing.T) {
 			}
 			names, entries := tt.direct.list()
 			slices.Sort(names)
+			// A verb that is only to be called as a task is one of Berth's long
+			// verbs: its entry and its answers differ on purpose.
+			names = slices.DeleteFunc(names, func(name string) bool { return name == "simulate-research-query" })
 			for _, c := range exact {
 				sameServer(t, tt.direct, c)
 				sameExactList(t, names, entries, c)
@@ -112,6 +114,10 @@ func sameExactList(t *testing.T, names []string, entries map[string]json.RawMess
 	got, theirs := c.list()
 	want := append(slices.Clone(names), "job_status")
 	slices.Sort(want)
+	// These the server lists only to who can be asked, as Berth's own clients may be.
+	got = slices.DeleteFunc(got, func(name string) bool {
+		return strings.HasPrefix(name, "trigger-") && !slices.Contains(names, name) || name == "get-roots-list" || name == "simulate-research-query"
+	})
 	if !slices.Equal(got, want) {
 		t.Errorf("%s lists %q, want %q", c.name, got, want)
 	}
@@ -210,6 +216,18 @@ func steady(t *testing.T, a answer) any {
 	return settle(out)
 }
 
+// asEnvironment reads the answer of get-env, less the mark that a child of
+// Berth finds its descendants by.
+func asEnvironment(v any) (any, bool) {
+	var environment map[string]any
+	text, ok := v.(string)
+	if !ok || json.Unmarshal([]byte(text), &environment) != nil || environment["PATH"] == nil {
+		return nil, false
+	}
+	delete(environment, "BERTH_CHILD")
+	return environment, true
+}
+
 func settle(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -218,6 +236,9 @@ func settle(v any) any {
 				if data, err := base64.StdEncoding.DecodeString(text); err == nil {
 					member = string(data)
 				}
+			}
+			if environment, ok := asEnvironment(member); ok && k == "text" {
+				member = environment
 			}
 			v[k] = settle(member)
 		}

@@ -18,13 +18,14 @@ func TestAStrictClientTakesHandlesOfStructuredVerbs(t *testing.T) {
 		"every": child(t, map[string]any{"long": []string{verb}}),
 	})
 	weather := map[string]any{"location": "Chicago"}
+	// Twice: the wait ends at any change of the status, the start among them.
 	follow := []any{"job_status", map[string]any{"jobId": theJob, "waitSeconds": 30}}
 	for _, tt := range []struct {
 		path  string
 		calls []any
 	}{
-		{"/mcp", []any{[]any{"quick__" + verb, weather}, []any{"every__" + verb, weather}, follow}},
-		{"/mcp/every", []any{[]any{"get-sum", map[string]any{"a": 1, "b": 2}}, []any{verb, weather}, follow}},
+		{"/mcp", []any{[]any{"quick__" + verb, weather}, []any{"every__" + verb, weather}, follow, follow}},
+		{"/mcp/every", []any{[]any{"get-sum", map[string]any{"a": 1, "b": 2}}, []any{verb, weather}, follow, follow}},
 		{"/mcp/quick", []any{[]any{verb, weather}}},
 	} {
 		t.Run(tt.path, func(t *testing.T) {
@@ -50,7 +51,7 @@ func TestAStrictClientTakesHandlesOfStructuredVerbs(t *testing.T) {
 			}
 			var handle, done struct{ Result json.RawMessage }
 			unmarshal(t, lines[1], &handle)
-			unmarshal(t, lines[2], &done)
+			unmarshal(t, lines[3], &done)
 			if r := record(t, textOf(t, handle.Result)); r.Operation != "every__"+verb || r.Status != "Accepted" {
 				t.Errorf("the handle is %s", handle.Result)
 			}
