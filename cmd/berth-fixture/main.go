@@ -6,6 +6,9 @@
 //
 //	berth-fixture stdio
 //	berth-fixture http [--listen 127.0.0.1:0] [--port-file FILE]
+//	berth-fixture tasks [--listen 127.0.0.1:0] [--port-file FILE]
+//
+// The last has one tool, which it runs as a task of its own.
 //
 // With --witness FIFO, or BERTH_FIXTURE_WITNESS, it and every process that the
 // tool spawn leaves hold the FIFO open for writing as long as they live: a reader
@@ -35,7 +38,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-const usage = "usage: berth-fixture stdio | http [--listen ADDR] [--port-file FILE], each with [--witness FIFO]"
+const usage = "usage: berth-fixture stdio | http | tasks [--listen ADDR] [--port-file FILE], each with [--witness FIFO]"
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -58,7 +61,7 @@ func run(args []string, out, errOut io.Writer) int {
 	flags := flag.NewFlagSet("berth-fixture "+args[0], flag.ContinueOnError)
 	flags.SetOutput(errOut)
 	flags.StringVar(&o.witness, "witness", o.witness, "FIFO to hold open for writing")
-	if args[0] == "http" {
+	if args[0] == "http" || args[0] == "tasks" {
 		flags.StringVar(&o.listen, "listen", "127.0.0.1:0", "address to listen on; port 0 picks one")
 		flags.StringVar(&o.portFile, "port-file", "", "file that is given the address once it listens")
 	}
@@ -69,7 +72,7 @@ func run(args []string, out, errOut io.Writer) int {
 		fmt.Fprintln(errOut, usage)
 		return 2
 	}
-	serve := map[string]func(context.Context, options, io.Writer) error{"stdio": serveStdio, "http": serveHTTP}[args[0]]
+	serve := map[string]func(context.Context, options, io.Writer) error{"stdio": serveStdio, "http": serveHTTP, "tasks": serveTasks}[args[0]]
 	if serve == nil {
 		fmt.Fprintln(errOut, usage)
 		return 2
