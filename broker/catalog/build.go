@@ -165,7 +165,7 @@ func (b *builder) record(s *Source, t broker.Tool) {
 	}
 	v := &Verb{Name: t.Name, Upstream: t.Name, Backend: s.Backend, Native: s.Native, Seats: 1,
 		HasOutputSchema: e.output, InputSchema: e.input, Own: t.Raw}
-	if !s.Native && tasksOf(s.Server.Capabilities) {
+	if !s.Native && s.Server.ProtocolVersion <= lastCoreTasks && tasksOf(s.Server.Capabilities) {
 		v.OwnTask = e.task
 	}
 	if s.Native {
@@ -217,6 +217,9 @@ func (r Rules) apply(v *Verb) {
 		v.CallTimeout = &d
 	}
 }
+
+// lastCoreTasks is the last version in which tasks are asked for with a call.
+const lastCoreTasks = "2025-11-25"
 
 // tasksOf reports whether a server of the protocol's 2025-11-25 form takes
 // tools/call as a task.

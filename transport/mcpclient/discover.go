@@ -136,6 +136,9 @@ func discover(ctx context.Context, p peer, opts Options) (introduction, error) {
 	if a.Error != nil || json.Unmarshal(a.Result, &r) != nil || !slices.Contains(r.Supported, statelessVersion) {
 		return introduction{}, errHandshake
 	}
+	if onlyOldTasks(r.Capabilities) && slices.ContainsFunc(r.Supported, func(v string) bool { return v < statelessVersion }) {
+		return introduction{}, errHandshake
+	}
 	in := introduction{server: broker.ServerInfo{
 		ProtocolVersion: statelessVersion, Info: r.ServerInfo,
 		Capabilities: r.Capabilities, Instructions: r.Instructions,
@@ -144,6 +147,17 @@ func discover(ctx context.Context, p peer, opts Options) (introduction, error) {
 		in.server.Info = info
 	}
 	return in, in.read(r.Meta)
+}
+
+// onlyOldTasks reports whether a backend declares tasks in the form of
+// 2025-11-25 and not as the extension that took their place. Its tools that are
+// tasks can be called in that version alone: no later one fetches their results.
+func onlyOldTasks(capabilities json.RawMessage) bool {
+	var c struct {
+		Tasks      map[string]json.RawMessage `json:"tasks"`
+		Extensions map[string]json.RawMessage `json:"extensions"`
+	}
+	return json.Unmarshal(capabilities, &c) == nil && c.Tasks != nil && c.Extensions["io.modelcontextprotocol/tasks"] == nil
 }
 
 // read takes what both eras say in the same way.
