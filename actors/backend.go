@@ -250,6 +250,8 @@ type backend struct {
 	retiring     bool
 	hearing      *ear // of the present incarnation, or the one being opened
 	relisting    bool
+	lists        map[string]servedList // by method; what callers were given
+	relooking    map[string]bool       // by notification
 }
 
 func newBackend(sys *System, cfg BackendConfig, session string) *backend {
@@ -308,6 +310,10 @@ func (b *backend) Receive(ctx actor.Context) {
 		b.relist(m)
 	case *relisted:
 		b.relisted(m)
+	case *relook:
+		b.relook(m)
+	case *relooked:
+		b.relooked(m)
 	case *tell:
 		b.tell(m)
 	case *ensureUp:

@@ -160,6 +160,7 @@ func (b *backend) runDone(m *runDone) {
 		if out.refusal = identityRefusal(r.offer.call, m.answer.RuntimeID, true); out.refusal == nil {
 			answer := m.answer
 			out.answer = &answer
+			b.served(r.offer.call, out.answer)
 		}
 	}
 	b.finish(r, out)

@@ -95,6 +95,10 @@ func (b *backend) heard(m *heard) {
 		return
 	}
 	for _, n := range b.hearing.take() {
+		if listsOf[n.Method] != nil {
+			b.changed(n, false)
+			continue
+		}
 		if n.Method != toolsChanged {
 			b.sys.hub.publish(n)
 			continue

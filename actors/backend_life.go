@@ -102,6 +102,7 @@ func (b *backend) opened(m *opened) {
 	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, inc: b.inc})
 	b.watch()
 	b.tell(&tell{all: true})
+	b.renewed()
 	parked, control := b.parked, b.control
 	b.parked, b.control = nil, nil
 	for _, r := range parked {

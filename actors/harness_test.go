@@ -31,11 +31,13 @@ type upstream struct {
 	mu    sync.Mutex
 	lives []*conn
 	tries int
+	ears  []broker.Hear // of each life
 }
 
 func (u *upstream) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) {
 	u.mu.Lock()
 	u.tries++
+	u.ears = append(u.ears, hear)
 	life := u.tries
 	u.mu.Unlock()
 	c := &conn{up: u, id: fmt.Sprintf("life-%d", life), done: make(chan struct{})}
@@ -59,6 +61,14 @@ func (u *upstream) last() *conn {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.lives[len(u.lives)-1]
+}
+
+// say has the present life send something outside of any call.
+func (u *upstream) say(method, params string) {
+	u.mu.Lock()
+	hear := u.ears[len(u.ears)-1]
+	u.mu.Unlock()
+	hear(method, json.RawMessage(params))
 }
 
 func (u *upstream) attempts() int {

@@ -381,8 +381,7 @@ func (b *backend) tell(m *tell) {
 	}
 	var calls []*broker.Call
 	add := func(method string, params json.RawMessage) {
-		calls = append(calls, &broker.Call{ID: b.sys.NewCallID(), Principal: broker.LocalOperator, Backend: b.cfg.Name,
-			Verb: b.cfg.Name + " " + method, Effects: broker.Session, Lane: broker.LaneControl, Seats: 1, Method: method, Params: params})
+		calls = append(calls, b.ownCall(method, params, broker.Session))
 	}
 	if level >= 0 {
 		add(methodSetLevel, levelParams(level))
@@ -401,7 +400,7 @@ func (b *backend) tell(m *tell) {
 	conn, log := b.conn, b.log
 	b.sys.work.Go(func() {
 		for _, call := range calls {
-			if err := tellOne(conn, call); err != nil {
+			if _, err := ask(conn, call); err != nil {
 				log.Warn("a backend was not told what its clients asked for", slog.String("method", call.Method), slog.String("cause", err.Error()))
 				return
 			}
@@ -409,18 +408,11 @@ func (b *backend) tell(m *tell) {
 	})
 }
 
-// tellOne fails when the incarnation gives no answer; an error that it answers
-// with is its right.
-func tellOne(conn broker.Conn, call *broker.Call) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the transport to the backend panicked: %v", p)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(context.Background(), tellLimit)
-	defer cancel()
-	_, err = conn.Call(ctx, call, broker.Peer{})
-	return err
+// recovered turns a panic of a transport into an error.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the transport to the backend panicked: %v", p)
+	}
 }
 
 func uriParams(uri string) json.RawMessage {
