@@ -54,6 +54,26 @@ func undeclaredElicitation(capabilities, params json.RawMessage) *broker.RPCErro
 	return nil
 }
 
+// kept is what of a client's capabilities a session id holds: all of them, or,
+// where they are too long, those by which it is judged what may be asked of it.
+// Nil when those are too long as well.
+func kept(capabilities json.RawMessage) json.RawMessage {
+	if len(capabilities) <= maxCapabilities {
+		return capabilities
+	}
+	o, err := jsonrpc.ParseObject(capabilities)
+	if err != nil {
+		return nil
+	}
+	o.DeleteFunc(func(name string) bool {
+		return name != "roots" && name != "sampling" && name != "elicitation" && name != "tasks"
+	})
+	if short := o.Bytes(); o.Len() > 0 && len(short) <= maxCapabilities {
+		return short
+	}
+	return nil
+}
+
 func asksTools(params json.RawMessage) bool {
 	o, err := jsonrpc.ParseObject(params)
 	if err != nil {

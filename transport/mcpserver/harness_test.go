@@ -74,6 +74,7 @@ type fakeBroker struct {
 	refuse   *broker.Refusal // every Attach is answered with it
 	tasks    fakeTasks
 	standing
+	askFor     time.Duration     // zero: for as long as it takes
 	subscribed map[string]bool   // by holder and URI
 	levels     map[string]string // by holder
 	dropped    chan string       // verbs whose ctx ended; capacity 16

@@ -79,8 +79,8 @@ func (s *Server) handshake(rq *request) (ses *session, problem string, err error
 		return nil, "", err
 	}
 	ses.principal, ses.profile, ses.version, ses.started = rq.principal.Digest(), rq.profile, negotiate(version), s.opts.Now()
-	if caps, ok := params.Get("capabilities"); ok && caps[0] == '{' && len(caps) <= maxCapabilities {
-		ses.caps = bytes.Clone(caps) // the session outlives the request's body
+	if caps, ok := params.Get("capabilities"); ok && caps[0] == '{' {
+		ses.caps = bytes.Clone(kept(caps)) // the session outlives the request's body
 	}
 	if raw, ok := params.Get("clientInfo"); ok {
 		if client, err := jsonrpc.ParseObject(raw); err == nil {
