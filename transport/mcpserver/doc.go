@@ -16,11 +16,20 @@
 // result of a backend of the other era gets what its era asks of results
 // (stateless_result.go), and its questions become rounds (mrtr.go).
 //
-// Concurrency: a [Server] is safe for concurrent use and keeps no state per
-// session. Every request has its handler goroutine, which alone writes the
+// An exact profile is its backend: a request that the front has no hand in is
+// handed on as it came (relay.go), and what the backend asks in the course of it
+// is asked of the client on the request's stream (questions.go). The merged
+// profile puts prompts and resources of all backends together and remembers
+// which of them listed what (directory.go). What is no part of an answer comes
+// on a stream of the session (notices.go); of several, on the newest.
+//
+// Concurrency: a [Server] is safe for concurrent use. Nothing that a session
+// needs is kept here, for its id says it; what is remembered besides (the list a
+// session saw last, which sessions were ended) is bounded and may be forgotten.
+// Every request has its handler goroutine, which alone writes the
 // response. A call whose harness is asked in rounds has a goroutine of its own
 // between its requests, for a limited time.
 // A [Bridge] has one reader and a bounded number of goroutines, one for each
-// message on its way; all have ended when Run returns, save a read of an input
+// message on its way and one that listens; all have ended when Run returns, save a read of an input
 // that cannot be closed.
 package mcpserver
