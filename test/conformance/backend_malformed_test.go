@@ -73,11 +73,10 @@ var noise = []struct{ name, text string }{
 }
 
 func TestNoiseOfABackendIsNobodysAnswerAndHarmsNobody(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind) {
+	eachPairing(t, func(t *testing.T, p pairing) {
 		n := newNoisy()
-		r := newRig(t, k, &n.backend)
+		r, s := pair(t, p, &n.backend)
 		defer r.close()
-		s := r.handshake()
 		end := n.hold(t, s)
 		for _, tt := range noise {
 			t.Run(tt.name, func(t *testing.T) {
@@ -120,7 +119,7 @@ func TestAnAnswerThatIsNoneEndsItsCallAndHarmsNobody(t *testing.T) {
 		{"invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"a\":\"x\xffy\xe6\x97\"}}", `"a":"x` + "\ufffd" + `y` + "\ufffd" + `"`},
 		{"the answer twice", "{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"right\":1}}\x00{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"wrong\":1}}", `"right":1`},
 	}
-	eachKind(t, func(t *testing.T, k kind) {
+	eachPairing(t, func(t *testing.T, p pairing) {
 		h := newHeld()
 		var text atomic.Value // string
 		h.handle = answering(h, func(out *reply) {
@@ -128,9 +127,8 @@ func TestAnAnswerThatIsNoneEndsItsCallAndHarmsNobody(t *testing.T) {
 				out.send([]byte(strings.ReplaceAll(part, "ID", string(out.id))))
 			}
 		})
-		r := newRig(t, k, &h.backend)
+		r, s := pair(t, p, &h.backend)
 		defer r.close()
-		s := r.handshake()
 		end := h.hold(t, s)
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
@@ -165,7 +163,7 @@ func answering(h *held, say func(out *reply)) func(*reply, message) {
 // checkSaid calls tool t and looks for want in what comes back.
 func checkSaid(t *testing.T, s *session, want string) {
 	t.Helper()
-	m, _, err := s.roundTrip("tools/call", []byte(`{"name":"t","arguments":{}}`))
+	m, _, err := s.roundTrip("tools/call", s.params(`"name":"t","arguments":{}`))
 	if err != nil {
 		if strings.Contains(err.Error(), want) {
 			return // a result of null is no result to our own decoder
@@ -184,7 +182,7 @@ func checkSaid(t *testing.T, s *session, want string) {
 // answer.
 func TestABackendThatBreaksOffIsNotSilence(t *testing.T) {
 	for _, half := range []string{``, `{`, `{"jsonrpc":"2.0","id":ID,"result":{"a":"é`, "{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"a\":\"\xe6"} {
-		eachKind(t, func(t *testing.T, k kind) {
+		eachPairing(t, func(t *testing.T, p pairing) {
 			h := newHeld()
 			h.handle = answering(h, func(out *reply) {
 				text := strings.ReplaceAll(half, "ID", string(out.id))
@@ -195,9 +193,8 @@ func TestABackendThatBreaksOffIsNotSilence(t *testing.T) {
 				out.raw([]byte(text))
 				out.cut()
 			})
-			r := newRig(t, k, &h.backend)
+			r, s := pair(t, p, &h.backend)
 			defer r.close()
-			s := r.handshake()
 			checkSaid(t, s, "outcome_unknown")
 			done := h.hold(t, s) // the next call finds a backend
 			if err := done(); err != nil {
@@ -210,7 +207,7 @@ func TestABackendThatBreaksOffIsNotSilence(t *testing.T) {
 // TestACharacterOfABackendSplitOverWritesIsWhole writes an answer byte by byte.
 func TestACharacterOfABackendSplitOverWritesIsWhole(t *testing.T) {
 	const result = `{"content":[{"type":"text","text":"é日本😀 \u00e9"}]}`
-	eachKind(t, func(t *testing.T, k kind) {
+	eachPairing(t, func(t *testing.T, p pairing) {
 		b := &backend{handle: func(out *reply, _ message) {
 			whole := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, out.id, result) + "\n"
 			if out.http != nil {
@@ -221,11 +218,11 @@ func TestACharacterOfABackendSplitOverWritesIsWhole(t *testing.T) {
 				out.raw([]byte{c})
 			}
 		}}
-		r := newRig(t, k, b)
+		r, s := pair(t, p, b)
 		defer r.close()
-		got, err := r.handshake().call("t")
+		got, err := s.call("t")
 		must(t, err)
-		if err := same([]byte(result), got); err != nil {
+		if err := same([]byte(result), s.asSent(got)); err != nil {
 			t.Errorf("%v: %s", err, got)
 		}
 	})
@@ -269,32 +266,36 @@ func TestWhatAnHTTPBackendMayAnswerWith(t *testing.T) {
 		{"over the limit", "application/json", 200, `{"jsonrpc":"2.0","id":ID,"result":{"a":"` + strings.Repeat("x", maxAnswer) + `"}}`, "answer_too_large"},
 		{"a stream over the limit", "text/event-stream", 200, `data: {"jsonrpc":"2.0","id":ID,"result":{"a":"` + strings.Repeat("x", maxAnswer) + "\"}}\n\n", "answer_too_large"},
 	}
-	h := newHeld()
-	var current atomic.Int64
-	h.handle = answering(h, func(out *reply) {
-		now := tests[current.Load()]
-		if now.status == 307 {
-			out.http.Header().Set("Location", "/elsewhere")
+	eachPairing(t, func(t *testing.T, p pairing) {
+		if p.kind != overHTTP {
+			t.Skip("it is about HTTP")
 		}
-		if now.kind != "" {
-			out.http.Header().Set("Content-Type", now.kind)
+		h := newHeld()
+		var current atomic.Int64
+		h.handle = answering(h, func(out *reply) {
+			now := tests[current.Load()]
+			if now.status == 307 {
+				out.http.Header().Set("Location", "/elsewhere")
+			}
+			if now.kind != "" {
+				out.http.Header().Set("Content-Type", now.kind)
+			}
+			out.http.WriteHeader(now.status)
+			if now.body != "" {
+				out.raw([]byte(strings.ReplaceAll(now.body, "ID", string(out.id))))
+			}
+		})
+		r, s := pair(t, p, &h.backend)
+		defer r.close()
+		end := h.hold(t, s)
+		for i, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				current.Store(int64(i))
+				checkSaid(t, s, tt.want)
+			})
 		}
-		out.http.WriteHeader(now.status)
-		if now.body != "" {
-			out.raw([]byte(strings.ReplaceAll(now.body, "ID", string(out.id))))
+		if err := end(); err != nil {
+			t.Errorf("the call that was running: %v", err)
 		}
 	})
-	r := newRig(t, overHTTP, &h.backend)
-	defer r.close()
-	s := r.handshake()
-	end := h.hold(t, s)
-	for i, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			current.Store(int64(i))
-			checkSaid(t, s, tt.want)
-		})
-	}
-	if err := end(); err != nil {
-		t.Errorf("the call that was running: %v", err)
-	}
 }
