@@ -299,3 +299,50 @@ func TestWhatAnHTTPBackendMayAnswerWith(t *testing.T) {
 		}
 	})
 }
+
+// TestAQuestionOfAStatelessBackendThatIsNoneEndsItsCall goes through results
+// that ask for input in a wrong way. A client of the same era gets them as they
+// are; one of the other era gets an error.
+func TestAQuestionOfAStatelessBackendThatIsNoneEndsItsCall(t *testing.T) {
+	tests := []struct{ name, result, want string }{ // want: of a handshake-era client
+		{"a list of questions", `{"resultType":"input_required","inputRequests":[]}`, "outcome_unknown"},
+		{"a text as the questions", `{"resultType":"input_required","inputRequests":"x"}`, "outcome_unknown"},
+		{"a question that is a text", `{"resultType":"input_required","inputRequests":{"a":"x"}}`, "outcome_unknown"},
+		{"a question without a method", `{"resultType":"input_required","inputRequests":{"a":{"params":{}}}}`, "outcome_unknown"},
+		{"a question that nobody knows", `{"resultType":"input_required","inputRequests":{"a":{"method":"no/such"}}}`, "outcome_unknown"},
+		{"a question that no client has", `{"resultType":"input_required","inputRequests":{"a":{"method":"tools/call","params":{"name":"t"}}}}`, "outcome_unknown"},
+		{"more questions than anybody answers", `{"resultType":"input_required","inputRequests":{"a0":{}` + strings.Repeat(`,"a":{}`, 40) + `}}`, "outcome_unknown"},
+		{"another kind of result", `{"resultType":"no such","own":1.0}`, `"own":1.0`},
+		{"a number as the kind", `{"resultType":7,"own":1.0}`, `"own":1.0`},
+		{"a state without questions", `{"resultType":"complete","requestState":7,"own":1.0}`, `"own":1.0`},
+	}
+	for _, p := range pairings {
+		if p.backend != stateless {
+			continue
+		}
+		t.Run(p.String(), func(t *testing.T) {
+			h := newHeld()
+			var result atomic.Value // string
+			h.handle = answering(h, func(out *reply) { out.result(result.Load().(string)) })
+			r, s := pair(t, p, &h.backend)
+			defer r.close()
+			end := h.hold(t, s)
+			for _, tt := range tests {
+				t.Run(tt.name, func(t *testing.T) {
+					result.Store(tt.result)
+					want := tt.want
+					if p.client == stateless {
+						want = tt.result[1 : len(tt.result)-1]
+					}
+					checkSaid(t, s, want)
+				})
+			}
+			if err := end(); err != nil {
+				t.Errorf("the call that was running: %v", err)
+			}
+			if lives := h.lived(); lives != 1 {
+				t.Errorf("the backend had %d lives", lives)
+			}
+		})
+	}
+}

@@ -120,20 +120,20 @@ func repeatInHeaders(h http.Header, body []byte) {
 	}
 	// What cannot be decoded leaves its members empty, and so the headers.
 	_ = json.Unmarshal(body, &m)
-	if plainHeader(m.Method) {
-		h.Set("Mcp-Method", m.Method)
-	}
 	name := map[string]string{"tools/call": m.Params.Name, "prompts/get": m.Params.Name, "resources/read": m.Params.URI}[m.Method]
-	switch {
-	case plainHeader(name):
-		h.Set("Mcp-Name", name)
-	case name != "":
-		h.Set("Mcp-Name", "=?base64?"+base64.StdEncoding.EncodeToString([]byte(name))+"?=")
+	for header, value := range map[string]string{"Mcp-Method": m.Method, "Mcp-Name": name} {
+		if value != "" {
+			h.Set(header, headerValue(value))
+		}
 	}
 }
 
-func plainHeader(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
+// headerValue wraps what a header cannot carry.
+func headerValue(text string) string {
+	if strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(text)) + "?="
+	}
+	return text
 }
 
 // send posts a body with headers that the test has changed.

@@ -79,6 +79,10 @@ func readRelayed(raw json.RawMessage) (h hopped, problem string) {
 	if err != nil {
 		return h, `"params" must be an object`
 	}
+	// Of a member that is said twice the backend might read the other one.
+	if name, again := params.Repeated(); again {
+		return h, "params repeat the member " + clip(name)
+	}
 	metaRaw, ok := params.Get("_meta")
 	if !ok {
 		return hopped{params: raw}, ""
