@@ -23,6 +23,9 @@ type backend struct {
 	handle func(out *reply, m message)
 	// era is the one it speaks; the zero value is the handshake.
 	era era
+	// listening hears of each stream that is open for what belongs to no call.
+	// Nil: nobody is told; else it must not be full.
+	listening chan struct{}
 
 	mu    sync.Mutex
 	lives int
@@ -129,6 +132,9 @@ func (b *backend) keep(out *reply) {
 	}
 	b.ears[out] = true
 	b.mu.Unlock()
+	if b.listening != nil {
+		b.listening <- struct{}{}
+	}
 	<-out.over
 	b.mu.Lock()
 	delete(b.ears, out)

@@ -158,12 +158,16 @@ type session struct {
 	mu      sync.Mutex
 }
 
+const initializeLine = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + clientCapabilities + `,"clientInfo":` + clientInfo + `}}`
+
 // handshake opens a session of 2025-11-25 on the backend's own endpoint.
-func (r *rig) handshake() *session {
+func (r *rig) handshake() *session { return r.open("/mcp/b") }
+
+func (r *rig) open(path string) *session {
 	r.t.Helper()
 	// Ids of our own begin where those in the tests' texts do not go.
-	s := &session{rig: r, path: "/mcp/b", version: "2025-11-25", lastID: 1000}
-	resp := s.post([]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + clientCapabilities + `,"clientInfo":` + clientInfo + `}}`))
+	s := &session{rig: r, path: path, version: "2025-11-25", lastID: 1000}
+	resp := s.post([]byte(initializeLine))
 	if s.id = resp.header.Get("Mcp-Session-Id"); s.id == "" {
 		r.t.Fatalf("no session: %d %s", resp.status, resp.body)
 	}
