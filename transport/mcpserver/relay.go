@@ -227,7 +227,7 @@ func (s *Server) peer(x *exchange) broker.Peer {
 // ours are requests that no profile hands to a backend from here: the tables
 // of the eras answer them, or they belong to another era.
 var ours = map[string]bool{
-	"initialize": true, "server/discover": true, "subscriptions/listen": true, "messages/listen": true,
+	"initialize": true, "server/discover": true, "subscriptions/listen": true,
 }
 
 // relays reports whether a request that is in no table goes to the profile's
