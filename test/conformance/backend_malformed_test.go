@@ -222,7 +222,7 @@ func TestACharacterOfABackendSplitOverWritesIsWhole(t *testing.T) {
 		defer r.close()
 		got, err := s.call("t")
 		must(t, err)
-		if err := same([]byte(result), s.asSent(got)); err != nil {
+		if err := same(p.completed("tools/call", []byte(result)), got); err != nil {
 			t.Errorf("%v: %s", err, got)
 		}
 	})

@@ -23,6 +23,9 @@ type backend struct {
 	handle func(out *reply, m message)
 	// era is the one it speaks; the zero value is the handshake.
 	era era
+	// responses are a client's answers to what ask asked. Nil: they are passed
+	// over; else it must not be full.
+	responses chan message
 	// listening hears of each stream that is open for what belongs to no call.
 	// Nil: nobody is told; else it must not be full.
 	listening chan struct{}
@@ -151,6 +154,15 @@ func (b *backend) say(method string) int {
 	return len(b.ears)
 }
 
+// response takes a client's answer.
+func (b *backend) response(m message) bool {
+	if b.responses == nil || m.Method != "" || m.ID == nil {
+		return false
+	}
+	b.responses <- m
+	return true
+}
+
 // lived is how often it was introduced.
 func (b *backend) lived() int {
 	b.mu.Lock()
@@ -199,7 +211,7 @@ func (c *child) serve() {
 			return
 		}
 		var m message
-		if json.Unmarshal(line, &m) != nil || m.Method == "" || m.ID == nil {
+		if json.Unmarshal(line, &m) != nil || c.backend.response(m) || m.Method == "" || m.ID == nil {
 			continue
 		}
 		c.work.Go(func() { c.backend.respond(c.reply(m.ID), m) })
@@ -279,7 +291,7 @@ func (b *backend) serveHTTP() *httptest.Server {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		if m.Method == "" || m.ID == nil {
+		if b.response(m) || m.Method == "" || m.ID == nil {
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -112,19 +113,21 @@ func (s *session) params(members string, meta ...string) []byte {
 // repeatInHeaders sets the headers that repeat a body, as far as it can be read.
 func repeatInHeaders(h http.Header, body []byte) {
 	var m struct {
-		Method string `json:"method"`
+		Method *string `json:"method"`
 		Params struct {
-			Name string `json:"name"`
-			URI  string `json:"uri"`
+			Name *string `json:"name"`
+			URI  *string `json:"uri"`
 		} `json:"params"`
 	}
 	// What cannot be decoded leaves its members empty, and so the headers.
 	_ = json.Unmarshal(body, &m)
-	name := map[string]string{"tools/call": m.Params.Name, "prompts/get": m.Params.Name, "resources/read": m.Params.URI}[m.Method]
-	for header, value := range map[string]string{"Mcp-Method": m.Method, "Mcp-Name": name} {
-		if value != "" {
-			h.Set(header, headerValue(value))
-		}
+	if m.Method == nil {
+		return
+	}
+	h.Set("Mcp-Method", headerValue(*m.Method))
+	name := map[string]*string{"tools/call": m.Params.Name, "prompts/get": m.Params.Name, "resources/read": m.Params.URI}[*m.Method]
+	if name != nil {
+		h.Set("Mcp-Name", headerValue(*name))
 	}
 }
 
@@ -150,14 +153,80 @@ func (s *session) send(t testing.TB, body []byte, change func(http.Header)) answ
 	return a
 }
 
-// asSent takes out of a result what the front adds for a stateless client where
-// the backend did not say it.
-func (s *session) asSent(result json.RawMessage) json.RawMessage {
-	if s.era() == handshake {
+// meta gives members of `_meta` as the session's era has them.
+func (s *session) meta(more ...string) []string {
+	if s.era() == stateless {
+		more = append(more, eraMembers...)
+	}
+	return more
+}
+
+// sameParams compares params as they were sent with what the backend got. Where
+// the eras differ, what they alone say of the client is left out of account.
+func (p pairing) sameParams(sent, got []byte) error {
+	if p.client != p.backend {
+		sent, got = withoutEra(sent), withoutEra(got)
+	}
+	return same(sent, got)
+}
+
+// withoutEra takes the members of `_meta` out that describe a stateless client,
+// and `_meta` when nothing else is in it.
+func withoutEra(params []byte) []byte {
+	return without(params, func(name string, value []byte) ([]byte, bool) {
+		if name != `"_meta"` {
+			return value, true
+		}
+		rest := without(value, func(name string, value []byte) ([]byte, bool) {
+			switch strings.Trim(name, `"`) {
+			case "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/clientCapabilities":
+				return nil, false
+			}
+			return value, true
+		})
+		return rest, string(rest) != "{}"
+	})
+}
+
+// without gives an object with each member as keep has it, or without it.
+func without(object []byte, keep func(name string, value []byte) ([]byte, bool)) []byte {
+	all, err := inOrder(object)
+	if err != nil {
+		return object // the comparison says what is wrong with it
+	}
+	var members [][]byte
+	for _, m := range all {
+		if value, ok := keep(string(m.name), m.value); ok {
+			members = append(members, append(append(m.name, ':'), value...))
+		}
+	}
+	return append(append([]byte("{"), bytes.Join(members, []byte(","))...), '}')
+}
+
+// completed is a backend's result as the client is to get it: in the stateless
+// era every one says of what kind it is and, of some methods, how long it holds.
+func (p pairing) completed(method string, result []byte) []byte {
+	if p.client == handshake {
 		return result
 	}
-	for _, added := range []string{`,"resultType":"complete"`, `,"ttlMs":0`, `,"cacheScope":"private"`} {
-		result = bytes.Replace(result, []byte(added), nil, 1)
+	all, err := inOrder(result)
+	if err != nil {
+		return result
 	}
-	return result
+	out := bytes.TrimSuffix(bytes.TrimSpace(result), []byte("}"))
+	add := func(name, value string) {
+		for _, m := range all {
+			if string(m.name) == `"`+name+`"` {
+				return
+			}
+		}
+		out = fmt.Appendf(out, `,"%s":%s`, name, value)
+	}
+	add("resultType", `"complete"`)
+	switch method {
+	case "resources/list", "resources/read":
+		add("ttlMs", "0")
+		add("cacheScope", `"private"`)
+	}
+	return append(out[:len(out):len(out)], '}')
 }
