@@ -11,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"berth/transport/mcpserver"
 )
 
 // changing is a backend whose lists are what the test says.
@@ -126,27 +124,10 @@ func (s *session) onStream(t *testing.T) *ear {
 // overStdio hears what the bridge writes.
 func overStdio(r *rig, profile string) (*ear, func(line string)) {
 	e := newEar()
-	in, stdin := io.Pipe()
-	stdout, out := io.Pipe()
-	ended, read := make(chan struct{}), make(chan struct{})
-	bridge := mcpserver.Bridge{Profile: profile, Transport: r.client.Transport,
-		Discover: func() (string, string, error) { return "http://127.0.0.1:7420", token, nil }}
-	go func() {
-		defer close(ended)
-		_ = bridge.Run(context.Background(), in, out, io.Discard)
-		_ = out.Close()
-	}()
-	go func() {
-		defer close(read)
-		e.read(stdout, "")
-	}()
-	e.end = func() {
-		_ = stdin.Close()
-		<-ended
-		<-read
-	}
+	say, end := bridge(r, profile, e.hear)
+	e.end = end
 	return e, func(line string) {
-		_, _ = io.WriteString(stdin, line+"\n")
+		say(line + "\n")
 		synctest.Wait()
 	}
 }

@@ -233,12 +233,18 @@ func TestAnIDComesBackAsItWas(t *testing.T) {
 
 // What a request may be besides its message.
 func TestAMalformedRequestIsAnsweredAndHarmsNobody(t *testing.T) {
+	for _, e := range []era{handshake, stateless} {
+		t.Run(e.String(), func(t *testing.T) { malformedHTTP(t, e) })
+	}
+}
+
+func malformedHTTP(t *testing.T, e era) {
 	h := newHeld()
-	r := newRig(t, overPipes, &h.backend)
+	r, s := pair(t, pairing{overPipes, e, handshake}, &h.backend)
 	defer r.close()
-	s := r.handshake()
 	end := h.hold(t, s)
-	ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	ping := map[era]string{handshake: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, stateless: asks("tools/list", "")}[e]
+	in := func(first, second int) int { return map[era]int{handshake: first, stateless: second}[e] }
 	for _, tt := range []struct {
 		name, method, path, body string
 		change                   func(*http.Request)
@@ -249,13 +255,13 @@ func TestAMalformedRequestIsAnsweredAndHarmsNobody(t *testing.T) {
 		{"JSON with parameters", "POST", "/mcp/b", ping, header("Content-Type", "Application/JSON; charset=utf-8"), 200},
 		{"an unknown version", "POST", "/mcp/b", ping, header("MCP-Protocol-Version", "1999-01-01"), 400},
 		{"a version twice", "POST", "/mcp/b", ping, func(r *http.Request) { r.Header.Add("MCP-Protocol-Version", s.version) }, 400},
-		{"two versions", "POST", "/mcp/b", ping, func(r *http.Request) { r.Header.Add("MCP-Protocol-Version", statelessVersion) }, 400},
+		{"two versions", "POST", "/mcp/b", ping, func(r *http.Request) { r.Header.Add("MCP-Protocol-Version", "2025-06-18") }, 400},
 		{"GET of the stateless era", "GET", "/mcp/b", "", header("MCP-Protocol-Version", statelessVersion), 405},
 		{"DELETE of the stateless era", "DELETE", "/mcp/b", "", header("MCP-Protocol-Version", statelessVersion), 405},
 		{"GET of no known version", "GET", "/mcp/b", "", header("MCP-Protocol-Version", "1999-01-01"), 400},
-		{"GET that takes no stream", "GET", "/mcp/b", "", header("Accept", "application/json"), 406},
-		{"GET without a session", "GET", "/mcp/b", "", func(r *http.Request) { r.Header.Del("Mcp-Session-Id") }, 400},
-		{"GET of a forged session", "GET", "/mcp/b", "", header("Mcp-Session-Id", "AAAA"), 404},
+		{"GET that takes no stream", "GET", "/mcp/b", "", header("Accept", "application/json"), in(406, 405)},
+		{"GET without a session", "GET", "/mcp/b", "", func(r *http.Request) { r.Header.Del("Mcp-Session-Id") }, in(400, 405)},
+		{"GET of a forged session", "GET", "/mcp/b", "", header("Mcp-Session-Id", "AAAA"), in(404, 405)},
 		{"a forged session", "POST", "/mcp/b", ping, header("Mcp-Session-Id", "AAAA"), 200},
 		{"a huge session", "POST", "/mcp/b", ping, header("Mcp-Session-Id", strings.Repeat("A", 20_000)), 200},
 		{"two tokens", "POST", "/mcp/b", ping, func(r *http.Request) { r.Header.Add("Authorization", "Bearer "+token) }, 401},
@@ -270,12 +276,15 @@ func TestAMalformedRequestIsAnsweredAndHarmsNobody(t *testing.T) {
 		{"OPTIONS", "OPTIONS", "/mcp/b", "", nil, 405},
 		{"GET where none is served", "GET", "/rpc", "", nil, 404},
 		{"an unknown coding", "POST", "/mcp/b", "\x1f\x8b\x08", header("Content-Encoding", "gzip"), 400},
+		{"an Accept of JSON alone", "POST", "/mcp/b", ping, header("Accept", "application/json"), 200},
+		{"an Accept of streams alone", "POST", "/mcp/b", ping, header("Accept", "text/event-stream"), 200},
+		{"a token of nobody", "POST", "/mcp/b", ping, header("Authorization", "Bearer x"), 401},
 		{"an Accept of nothing known", "POST", "/mcp/b", ping, header("Accept", "image/png;q=x, ,;"), 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			req := s.request(ctx, strings.NewReader(tt.body))
+			req := s.message(ctx, []byte(tt.body))
 			req.Method = tt.method
 			req.URL.Opaque = tt.path // as it stands, not cleaned
 			if tt.change != nil {
@@ -352,6 +361,8 @@ func TestBytesThatAreNoHTTPAreAnsweredAndHarmNobody(t *testing.T) {
 		{"a body over the limit", []string{head(fmt.Sprint(maxBody + 1)), strings.Repeat(" ", maxBody+1)}, "HTTP/1.1 413"},
 		{"a length far over the limit", []string{head("99999999999")}, "HTTP/1.1 413"},
 		{"chunks over the limit", []string{head("", "Transfer-Encoding: chunked"), fmt.Sprintf("%x\r\n", 2*maxBody), strings.Repeat(" ", 2*maxBody)}, "HTTP/1.1 413"},
+		{"a body over the limit, in the stateless era", []string{head(fmt.Sprint(maxBody+1), "MCP-Protocol-Version: "+statelessVersion, "Mcp-Method: tools/list"), strings.Repeat(" ", maxBody+1)}, "HTTP/1.1 413"},
+		{"chunks over the limit, in the stateless era", []string{head("", "Transfer-Encoding: chunked", "MCP-Protocol-Version: "+statelessVersion, "Mcp-Method: tools/list"), fmt.Sprintf("%x\r\n", 2*maxBody), strings.Repeat(" ", 2*maxBody)}, "HTTP/1.1 413"},
 		{"broken chunks", []string{head("", "Transfer-Encoding: chunked"), "zz\r\n" + ping + "\r\n0\r\n\r\n"}, "HTTP/1.1 400"},
 		{"headers over the limit", []string{head("40", "X-A: "+strings.Repeat("a", 200<<10)), ping}, "HTTP/1.1 431"},
 		{"a header with a line break in it", []string{head("40", "X-A: a\r b"), ping}, "HTTP/1.1 400"},
