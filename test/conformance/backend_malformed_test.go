@@ -99,6 +99,40 @@ func TestNoiseOfABackendIsNobodysAnswerAndHarmsNobody(t *testing.T) {
 	})
 }
 
+// TestNoiseOutsideOfCallsHarmsNobody says the same where no call is: on the GET
+// stream, on the stream of a subscription, on stdio. What counts is heard after
+// it all the same.
+func TestNoiseOutsideOfCallsHarmsNobody(t *testing.T) {
+	eachPairing(t, func(t *testing.T, p pairing) {
+		c := newChanging()
+		r, s := pair(t, p, &c.backend)
+		defer r.close()
+		_, _, err := s.roundTrip("tools/list", s.params(""))
+		must(t, err)
+		await(t, "a stream that the backend can speak on", c.listening)
+		e := s.onStream(t)
+		defer e.end()
+		for _, tt := range noise {
+			t.Run(tt.name, func(t *testing.T) {
+				c.shout(strings.ReplaceAll(tt.text, "ID", "424242"))
+				if _, err := s.call("t"); err != nil {
+					t.Errorf("the call after it: %v", err)
+				}
+			})
+		}
+		c.change("tools", 1)
+		for c.say("notifications/tools/list_changed") == 0 { // a message over the limit ends a stream
+			await(t, "another stream of the backend", c.listening)
+		}
+		for await(t, "the change", e.told) != "notifications/tools/list_changed" {
+			continue // an unknown notification is passed on
+		}
+		if lives := c.lived(); lives != 1 {
+			t.Errorf("the backend had %d lives: noise ended one", lives)
+		}
+	})
+}
+
 // What a backend may say with the id of a call, and what its caller hears:
 // never nothing, and never the wrong thing.
 func TestAnAnswerThatIsNoneEndsItsCallAndHarmsNobody(t *testing.T) {

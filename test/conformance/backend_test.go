@@ -154,6 +154,15 @@ func (b *backend) say(method string) int {
 	return len(b.ears)
 }
 
+// shout sends a text on every stream outside of calls.
+func (b *backend) shout(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for out := range b.ears {
+		out.send([]byte(text))
+	}
+}
+
 // response takes a client's answer.
 func (b *backend) response(m message) bool {
 	if b.responses == nil || m.Method != "" || m.ID == nil {

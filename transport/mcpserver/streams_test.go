@@ -163,3 +163,43 @@ func TestAClientThatReadsNoAnswersIsLetGo(t *testing.T) {
 		}
 	})
 }
+
+// TestStreamsOfNotificationsAreCapped opens as many as there may be; what comes
+// then is refused, and taken when one has ended.
+func TestStreamsOfNotificationsAreCapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(t, newFakeBroker(t), func(o *Options) { o.Limits.MaxStreams = 1 })
+		defer f.stop()
+		first := f.listen(t, "fs")
+		get := func() *http.Response {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:7420/mcp/fs", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range map[string]string{"Authorization": "Bearer " + testToken, "Accept": "text/event-stream", headerSession: f.token("fs", "another")} {
+				req.Header.Set(name, value)
+			}
+			resp, err := f.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp
+		}
+		resp := get()
+		if text := readAll(t, resp); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || !strings.Contains(text, `"Code":"overloaded"`) {
+			t.Errorf("GET: %d %v %s", resp.StatusCode, resp.Header, text)
+		}
+		conn := f.raw(t, http.MethodPost, "/mcp/fs", listenBody, headerVersion+": 2026-07-28", headerMethod+": subscriptions/listen", "Connection: close")
+		defer conn.Close()
+		if text, err := io.ReadAll(conn); err != nil || !strings.Contains(string(text), `"code":"overloaded"`) {
+			t.Errorf("subscriptions/listen: %s, %v", text, err)
+		}
+		_ = first.Body.Close()
+		synctest.Wait()
+		resp = get()
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("after the first ended: %d", resp.StatusCode)
+		}
+	})
+}
