@@ -144,6 +144,8 @@ func TestAnAnswerThatIsNoneEndsItsCallAndHarmsNobody(t *testing.T) {
 		{"both", `{"jsonrpc":"2.0","id":ID,"result":{},"error":{"code":1,"message":"m"}}`, "outcome_unknown"},
 		{"a text as the error", `{"jsonrpc":"2.0","id":ID,"error":"failed"}`, "outcome_unknown"},
 		{"an error without a message", `{"jsonrpc":"2.0","id":ID,"error":{"code":"x"}}`, "outcome_unknown"},
+		{"a number that is none", `{"jsonrpc":"2.0","id":ID,"result":{"mean":NaN}}`, "outcome_unknown"},
+		{"nested too deep", `{"jsonrpc":"2.0","id":ID,"result":{"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}}`, "outcome_unknown"},
 		{"an answer over the limit", `{"jsonrpc":"2.0","id":ID,"result":{"a":"` + strings.Repeat("x", maxAnswer) + `"}}`, "answer_too_large"},
 		{"an answer over the limit with its id at the end", `{"result":{"a":"` + strings.Repeat("x", maxAnswer) + `"},"jsonrpc":"2.0","id":ID}`, "answer_too_large"},
 		{"a result that is a text", `{"jsonrpc":"2.0","id":ID,"result":"x"}`, `"result":"x"`},
