@@ -26,8 +26,12 @@ var cleanEnd = event{kind: eventExited}.words()
 // kills it. It returns when nothing of the command is left. A command that did
 // not end well, or not in time, is an *OutputError.
 func Output(ctx context.Context, spec Spec, max int) ([]byte, error) {
+	const late = "has not ended in time and was killed"
 	p, err := Start(ctx, spec)
 	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, &OutputError{Reason: late}
+		}
 		return nil, err
 	}
 	_ = p.Stdin.Close() // nothing was written to it
@@ -50,7 +54,7 @@ func Output(ctx context.Context, spec Spec, max int) ([]byte, error) {
 	failed := &OutputError{Stderr: p.StderrTail()}
 	switch reason := p.ExitReason(); {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		failed.Reason = "has not ended in time and was killed"
+		failed.Reason = late
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("run %q: %w", spec.Command, ctx.Err())
 	case len(out) > max:
