@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"berth/transport/mcpserver"
 )
 
@@ -130,6 +132,39 @@ func TestCharactersSplitOverWritesPassTheBridge(t *testing.T) {
 			if err := p.sameParams(params, m.got()); err != nil {
 				t.Errorf("params: %v: %s", err, m.got())
 			}
+		})
+	}
+}
+
+// TestTheBridgeCarriesTheSameJSON is the property of arguments and results for
+// clients that speak over stdio.
+func TestTheBridgeCarriesTheSameJSON(t *testing.T) {
+	for _, e := range []era{handshake, stateless} {
+		t.Run(e.String(), func(t *testing.T) {
+			p := pairing{overHTTP, e, handshake}
+			m := newMirror()
+			r, s := pair(t, p, &m.backend)
+			defer r.close()
+			heard := make(chan []byte, 16)
+			say, end := bridge(r, "b", func(line []byte) { heard <- bytes.Clone(line) })
+			defer end()
+			rapid.Check(t, func(t *rapid.T) {
+				params := framed(overPipes, object(t, 3, `"name":"t"`, `"arguments":`+object(t, 4), `"_meta":`+object(t, 2, s.meta()...)))
+				result := object(t, 4, `"content":[]`, `"structuredContent":`+value(t, 4))
+				m.set(result, "")
+				say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params + "}\n")
+				answer := await(s.rig.t, "the answer", heard)
+				var got message
+				if err := json.Unmarshal(answer, &got); err != nil {
+					t.Fatalf("%v in %q", err, answer)
+				}
+				if err := p.sameParams([]byte(params), m.got()); err != nil {
+					t.Errorf("params: %v\nsent     %s\nreceived %s", err, params, m.got())
+				}
+				if err := same(p.completed("tools/call", []byte(result)), got.Result); err != nil {
+					t.Errorf("result: %v\nsent     %s\nreceived %s", err, result, answer)
+				}
+			})
 		})
 	}
 }
