@@ -52,10 +52,14 @@ func (p pairing) String() string {
 }
 
 // eachPairing runs a test for clients and backends of both eras in every
-// combination, over both transports.
+// combination, over both transports. They run at the same time, as each waits
+// for the other side more than it works.
 func eachPairing(t *testing.T, test func(t *testing.T, p pairing)) {
 	for _, p := range pairings {
-		t.Run(p.String(), func(t *testing.T) { test(t, p) })
+		t.Run(p.String(), func(t *testing.T) {
+			t.Parallel()
+			test(t, p)
+		})
 	}
 }
 
