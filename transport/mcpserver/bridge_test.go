@@ -414,6 +414,15 @@ func TestBridgeSaysInHeadersWhatTheBodySays(t *testing.T) {
 		if value := c.header.Get(headerName); value != headerSafe(value) {
 			t.Errorf("%q is no header", value)
 		}
+		// An exact profile hands on methods of any name.
+		params = `{"_meta":{"` + metaVersion + `":"2026-07-28"}}`
+		c = carriage(jsonrpc.Message{Method: name, Params: []byte(params)})
+		if problem := checkHeaders(c.header, name, object(t, params)); problem != "" {
+			t.Errorf("the method %q: %s", name, problem)
+		}
+		if value := c.header.Get(headerMethod); value != headerSafe(value) {
+			t.Errorf("%q is no header", value)
+		}
 	}
 }
 
