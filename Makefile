@@ -80,6 +80,7 @@ conformance: .conformance/installed ## the official suite, directly and through 
 test-real: ## against server-everything, a real Claude Code and a real Codex (needs node)
 	@command -v node >/dev/null && command -v npm >/dev/null || { echo "make test-real needs Node.js 20 or newer with npm on the PATH; nothing was tested." >&2; exit 1; }
 	@$(MAKE) --no-print-directory build .real/installed
+	$(GO) build -trimpath -o bin/berth-fixture ./cmd/berth-fixture
 	BERTH_REAL=1 $(GO) test -count=1 -timeout 10m -v ./test/real
 
 .real/installed: test/real/package.json test/real/package-lock.json

@@ -30,7 +30,7 @@ func need(t *testing.T) {
 	if os.Getenv("BERTH_REAL") == "" {
 		t.Skip("run by make test-real")
 	}
-	for _, path := range []string{berthPath(t), everythingPath(t)} {
+	for _, path := range []string{berthPath(t), fixturePath(t), everythingPath(t)} {
 		if _, err := os.Stat(path); err != nil {
 			t.Fatalf("%v (run make test-real)", err)
 		}
@@ -48,6 +48,9 @@ func root(t *testing.T) string {
 }
 
 func berthPath(t *testing.T) string { return filepath.Join(root(t), "bin", "berth") }
+
+// fixturePath is the project's own test server, on the official Go SDK.
+func fixturePath(t *testing.T) string { return filepath.Join(root(t), "bin", "berth-fixture") }
 
 func modules(t *testing.T) string { return filepath.Join(root(t), ".real", "node_modules") }
 
