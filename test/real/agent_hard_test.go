@@ -188,15 +188,25 @@ func TestASlowCallPastTheLimitsOfACLI(t *testing.T) {
 		t.Skip("takes six minutes: set BERTH_REAL_LONG")
 	}
 	promoted := map[string]float64{"claude": 220, "codex": 140}
+	type session struct {
+		*process
+		*model
+	}
+	started := map[string]session{}
+	for _, a := range agents {
+		for _, via := range []string{"http", "stdio"} {
+			b := readyBroker(t, map[string]any{})
+			p, m := a.start(t, b.entries(t)[via], nil,
+				a.step("fix__slow", map[string]any{"seconds": 100}),
+				a.step("fix__slow", map[string]any{"seconds": promoted[a.name] + 20}),
+				a.step("job_status", map[string]any{"jobId": theJob, "waitSeconds": 50}))
+			started[a.name+" "+via] = session{p, m}
+		}
+	}
 	eachAgent(t, func(t *testing.T, a agent, via string) {
-		t.Parallel()
-		b := readyBroker(t, map[string]any{})
-		p, m := a.start(t, b.entries(t)[via], nil,
-			a.step("fix__slow", map[string]any{"seconds": 100}),
-			a.step("fix__slow", map[string]any{"seconds": promoted[a.name] + 20}),
-			a.step("job_status", map[string]any{"jobId": theJob, "waitSeconds": 50}))
-		p.over(t, 8*limit)
-		_, results := m.heard(t)
+		s := started[a.name+" "+via]
+		s.over(t, 8*limit)
+		_, results := s.heard(t)
 		if len(results) != 3 {
 			t.Fatalf("the CLI gave %d results back: %s", len(results), results)
 		}

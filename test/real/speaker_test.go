@@ -101,7 +101,7 @@ func TestClientLibrariesThroughBerth(t *testing.T) {
 						t.Fatalf("it speaks %s", v)
 					}
 					t.Run("list", func(t *testing.T) { lists(t, s, want) })
-					t.Run("call", func(t *testing.T) { callsTools(t, s) })
+					t.Run("call", func(t *testing.T) { callsVerbs(t, s) })
 					t.Run("progress", func(t *testing.T) { progresses(t, s, lib.losesLast) })
 					t.Run("elicit", func(t *testing.T) { elicits(t, s) })
 					t.Run("cancel", func(t *testing.T) {
@@ -135,7 +135,7 @@ func lists(t *testing.T, s speaker, want []string) {
 	}
 }
 
-func callsTools(t *testing.T, s speaker) {
+func callsVerbs(t *testing.T, s speaker) {
 	for tool, args := range map[string]map[string]any{"fix__echo": {"message": "ahoy"}, "every__echo": {"message": "ahoy"}} {
 		text, err := s.call(bounded(t), tool, args, nil)
 		if err != nil || !strings.Contains(text, "ahoy") {
@@ -176,10 +176,14 @@ func progresses(t *testing.T, s speaker, mayLose bool) {
 	}
 }
 
+// elicits asks from a backend of each era.
 func elicits(t *testing.T, s speaker) {
-	for tool, want := range map[string]string{"fix__confirm_delete": "deleted this.txt", "every__trigger-elicitation-request": "Ada"} {
+	for tool, want := range map[string]string{
+		"fix__confirm_delete":                "deleted this.txt",
+		"every__trigger-elicitation-request": "provided the requested information",
+	} {
 		text, err := s.call(bounded(t), tool, map[string]any{"filename": "this.txt"}, nil)
-		if err != nil || !strings.Contains(text, "deleted this.txt") && !strings.Contains(text, "provided the requested information") {
+		if err != nil || !strings.Contains(text, want) {
 			t.Errorf("%s gave %q, %v; want %s", tool, text, err, want)
 		}
 	}
