@@ -59,17 +59,10 @@ type ClientRule struct {
 	// How long such a client is kept waiting before its call becomes a job.
 	// Without it the broker's own table of measured clients applies.
 	PromoteAfter time.Duration `key:"promote_after" never:"true" min:"1s" max:"24h"`
-}
-
-// Client gives the rule with the longest prefix of name.
-func (b Broker) Client(name string) (ClientRule, bool) {
-	best, found := ClientRule{}, false
-	for _, rule := range b.Clients {
-		if strings.HasPrefix(name, rule.Prefix) && (!found || len(rule.Prefix) > len(best.Prefix)) {
-			best, found = rule, true
-		}
-	}
-	return best, found
+	// The longest message that such a client takes; an answer over it is refused
+	// as `answer_too_large`. Without it the broker's own table applies: 15 MiB for
+	// the clients that were seen to drop longer ones, no limit for others.
+	MaxAnswer Size `key:"max_answer" min:"1KiB" max:"1GiB"`
 }
 
 // Kind is how a backend is reached.

@@ -102,7 +102,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	want := &Config{
 		Broker: Broker{Listen: "[::1]:0", AllowedHosts: []string{"berth.example.com", "10.0.0.1:7420"}, MaxSessions: 5, MaxCallsPerSession: 6,
 			MaxStreams: 7, MaxBody: 2 << 10, MaxBytesInFlight: 3 << 10, LogLevel: "debug",
-			Clients: []ClientRule{{"claude", 200 * time.Second}, {"claude-code", Never}}},
+			Clients: []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}}},
 		Backends: []Backend{
 			{Name: "app", Kind: Stdio, Command: "/srv/app/bin", Args: SecretList{NewSecret("--port"), NewSecret("8080"), NewSecret("--fast"), NewSecret("true")},
 				Env: SecretMap{"A": NewSecret("1"), "B": NewSecret("s3cr3t-value")}, Cwd: "work",
@@ -221,7 +221,7 @@ berth:
   log_level: debug
   clients:
     claude: {promote_after: 200s}
-    claude-code: {promote_after: never}
+    claude-code: {promote_after: never, max_answer: 20MiB}
 `
 
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
@@ -303,16 +303,6 @@ func TestBerthsOwnRegistrationIsPassedOver(t *testing.T) {
 	}
 	if got := problems(t, "a.json", `{"mcpServers": {"berth": {"command": "other"}}}`); len(got) != 1 {
 		t.Errorf("another program named berth: %v", got)
-	}
-}
-
-func TestLongestPrefixOfAClientApplies(t *testing.T) {
-	b := parse(t, "a.yaml", yamlOfEveryKey).Broker
-	for name, want := range map[string]time.Duration{"claude-code": Never, "claude-code/2": Never, "claude-ai": 200 * time.Second, "codex": 0, "": 0} {
-		rule, ok := b.Client(name)
-		if rule.PromoteAfter != want || ok != (want != 0) {
-			t.Errorf("%q: %v %v, want %v", name, rule, ok, want)
-		}
 	}
 }
 

@@ -293,7 +293,7 @@ func (b *running) handler() (http.Handler, error) {
 	checks := b.guard()
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
-		Guard: checks, Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, PromoteAfter: b.patience(),
+		Guard: checks, Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("build the MCP front: %w", err)

@@ -120,7 +120,7 @@ func newRig(t testing.TB, k kind, b *backend) *rig {
 	must(t, err)
 	front, err := mcpserver.New(mcpserver.Options{
 		Broker: system, SessionKey: []byte("0123456789abcdef0123"), RuntimeID: "rt", Version: "1", Logger: log,
-		PromoteAfter: []mcpserver.ClientPatience{{Client: "tester", After: 24 * time.Hour}},
+		Clients: []mcpserver.ClientLimits{{Client: "tester", PromoteAfter: 24 * time.Hour}},
 		Guard: httpguard.New(httpguard.Options{MaxBody: maxBody, Authenticate: func(got string) (broker.Principal, bool) {
 			return broker.LocalOperator, got == token
 		}}),

@@ -62,9 +62,9 @@ func TestACLIThatNobodySitsBeforeIsAsked(t *testing.T) {
 	})
 }
 
-// TestAResultOf32MiB looks at what becomes of an answer that Berth delivers and
-// most ways into a CLI do not take: their limit is 16 MiB. With max_answer below
-// that, Berth refuses it in words, and every CLI goes on.
+// TestAResultOf32MiB looks at what becomes of an answer that most ways into a
+// CLI do not take: their limit is 16 MiB. Berth knows that of them and refuses it
+// in words, and every CLI goes on. Told that they take more, it delivers.
 func TestAResultOf32MiB(t *testing.T) {
 	const size = 32 << 20
 	seen := map[string]struct {
@@ -77,14 +77,15 @@ func TestAResultOf32MiB(t *testing.T) {
 		"codex http":   {told: `truncated`, calls: 1},
 		"codex stdio":  {said: `exceeded the maximum line length`, calls: 1},
 	}
-	for name, keys := range map[string]map[string]any{"delivered": {}, "refused": {"max_answer": "15MiB"}} {
+	more := map[string]any{"max_answer": "64MiB"}
+	for name, rules := range map[string]map[string]any{"refused": {}, "delivered": {"claude-code": more, "codex-mcp-client": more}} {
 		t.Run(name, func(t *testing.T) {
 			eachAgent(t, func(t *testing.T, a agent, via string) {
 				want := seen[a.name+" "+via]
-				if keys["max_answer"] != nil {
+				if name == "refused" {
 					want.told, want.calls, want.said = "answer_too_large", 1, ""
 				}
-				b := readyBroker(t, keys)
+				b := ready(t, startConfigured(t, map[string]any{"mcpServers": map[string]any{"fix": fixture(t, map[string]any{})}, "berth": map[string]any{"clients": rules}}))
 				spy, at := startTap(t, b.entries(t)[via])
 				var mu sync.Mutex
 				bodies := map[int]string{}

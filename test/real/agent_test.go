@@ -118,7 +118,11 @@ func fixture(t *testing.T, keys map[string]any) map[string]any {
 
 func readyBroker(t *testing.T, keys map[string]any) *broker {
 	t.Helper()
-	b := startBroker(t, map[string]any{"fix": fixture(t, keys)})
+	return ready(t, startBroker(t, map[string]any{"fix": fixture(t, keys)}))
+}
+
+func ready(t *testing.T, b *broker) *broker {
+	t.Helper()
 	eventually(t, "the backend is ready", func() bool { return b.backend(t, "fix").State == "ready" })
 	return b
 }

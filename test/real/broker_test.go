@@ -24,6 +24,11 @@ type broker struct {
 // startBroker serves the backends: name to entry of mcpServers.
 func startBroker(t *testing.T, backends map[string]any) *broker {
 	t.Helper()
+	return startConfigured(t, map[string]any{"mcpServers": backends})
+}
+
+func startConfigured(t *testing.T, config map[string]any) *broker {
+	t.Helper()
 	dir := t.TempDir()
 	b := &broker{stateDir: filepath.Join(dir, "state"), home: filepath.Join(dir, "home")}
 	b.env = environment(b.home)
@@ -31,7 +36,7 @@ func startBroker(t *testing.T, backends map[string]any) *broker {
 		t.Fatal(err)
 	}
 	b.config = filepath.Join(dir, "berth.json")
-	write(t, b.config, mustJSON(t, map[string]any{"mcpServers": backends}))
+	write(t, b.config, mustJSON(t, config))
 	b.serve(t, "127.0.0.1:0")
 	token, err := os.ReadFile(filepath.Join(b.stateDir, "api-token"))
 	if err != nil {

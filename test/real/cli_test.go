@@ -35,16 +35,16 @@ func (c clients) look(t *testing.T, b *broker) {
 }
 
 // only checks that nobody but the CLI was there, under the name and version
-// that the table of patience needs.
+// that the table of clients needs.
 func (c clients) only(t *testing.T, name, version, protocol string) {
 	t.Helper()
 	if len(c) != 1 || !c[session{name, version, protocol}] {
 		t.Errorf("sessions while the CLI ran: %v, want %s %s with %s", c, name, version, protocol)
 	}
-	if !slices.ContainsFunc(mcpserver.DefaultPromoteAfter, func(p mcpserver.ClientPatience) bool {
-		return p.Client == name && p.After > time.Minute
+	if !slices.ContainsFunc(mcpserver.MeasuredClients, func(l mcpserver.ClientLimits) bool {
+		return l.Client == name && l.PromoteAfter > time.Minute && l.MaxAnswer == 15<<20
 	}) {
-		t.Errorf("the table of patience has no entry for %q", name)
+		t.Errorf("the table of clients has no such entry for %q", name)
 	}
 }
 

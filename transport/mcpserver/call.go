@@ -178,12 +178,8 @@ func (s *Server) promoteAfter(rq *request, verb *catalog.Verb) time.Duration {
 		return max(0, *verb.PromoteAfter)
 	case verb.Native:
 		return 0
-	case rq.asker != nil:
-		return max(0, patience(s.opts.PromoteAfter, rq.clientName()))
-	case rq.session == nil:
-		return max(0, patience(s.opts.PromoteAfter, ""))
 	}
-	return max(0, patience(s.opts.PromoteAfter, rq.session.client))
+	return patience(s.opts.Clients, rq.clientNamed())
 }
 
 // upstreamParams is what the backend gets: its own name of the verb, the

@@ -49,7 +49,7 @@ func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
 	}
 	x.keepAlive = s.opts.Limits.KeepAlive
 	x.start(wait)
-	message := s.guarded(x.rq.r.Context(), x.rq, work)
+	message := s.fit(x.rq, s.guarded(x.rq.r.Context(), x.rq, work))
 	if x.end() {
 		x.finish(message)
 	}

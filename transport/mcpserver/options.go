@@ -85,9 +85,9 @@ type Options struct {
 
 	Logger *slog.Logger // nil: nothing is logged
 	Limits Limits
-	// PromoteAfter is the table that says how long each client is known to
-	// wait for an answer; nil is [DefaultPromoteAfter].
-	PromoteAfter []ClientPatience
+	// Clients is the table that says what each client is known to bear; nil is
+	// [MeasuredClients].
+	Clients []ClientLimits
 
 	Now    func() time.Time // nil: time.Now
 	Random io.Reader        // nil: crypto/rand
@@ -139,8 +139,8 @@ func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.PromoteAfter == nil {
-		o.PromoteAfter = DefaultPromoteAfter
+	if o.Clients == nil {
+		o.Clients = MeasuredClients
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -142,7 +142,7 @@ func (rq *request) readAsker() (problem string) {
 	return ""
 }
 
-// clientName is what the client calls itself, for the table of patience.
+// clientName is what the client of a stateless request calls itself.
 func (rq *request) clientName() string {
 	info, err := jsonrpc.ParseObject(rq.client.Info)
 	if err != nil {
