@@ -142,7 +142,7 @@ func (b *builder) read(s *Source) {
 	})
 	for i, t := range tools {
 		if i > 0 && t.Name == tools[i-1].Name {
-			b.fault(Quarantined{Backend: s.Backend, Verb: t.Name, Code: CodeDuplicate, Reason: "The backend lists this name twice; the first in byte order is served.", Extent: OutOfAll, Fatal: s.Native})
+			b.fault(Quarantined{Backend: s.Backend, Verb: t.Name, Code: CodeDuplicate, Reason: "The backend lists this name twice; the first in byte order is served.", Extent: OutOfAll, Fatal: s.declares()})
 			continue
 		}
 		b.record(s, t)
@@ -152,7 +152,7 @@ func (b *builder) read(s *Source) {
 // record makes one verb.
 func (b *builder) record(s *Source, t broker.Tool) {
 	bad := func(code, reason string) {
-		b.fault(Quarantined{Backend: s.Backend, Verb: t.Name, Code: code, Reason: reason, Extent: OutOfAll, Fatal: s.Native})
+		b.fault(Quarantined{Backend: s.Backend, Verb: t.Name, Code: code, Reason: reason, Extent: OutOfAll, Fatal: s.declares()})
 	}
 	if t.Name == "" || (s.Native && (fold(t.Name) != t.Name || len(t.Name) > maxName)) {
 		bad(CodeNameInvalid, "The name is empty, or no valid name of a native verb.")
@@ -163,21 +163,26 @@ func (b *builder) record(s *Source, t broker.Tool) {
 		bad(CodeSchemaInvalid, "The entry cannot be read: "+err.Error()+".")
 		return
 	}
-	v := &Verb{Name: t.Name, Upstream: t.Name, Backend: s.Backend, Native: s.Native, Seats: 1,
+	v := &Verb{Name: t.Name, Upstream: t.Name, Backend: s.Backend, Native: s.Native, Surface: s.Surface, Seats: 1, ReadOnly: s.Rules.ReadOnly,
 		HasOutputSchema: e.output, InputSchema: e.input, Own: t.Raw}
-	if !s.Native && s.Server.ProtocolVersion <= lastCoreTasks && tasksOf(s.Server.Capabilities) {
+	if !s.Native && s.Surface == nil && s.Server.ProtocolVersion <= lastCoreTasks && tasksOf(s.Server.Capabilities) {
 		v.OwnTask = e.task
 	}
-	if s.Native {
+	if !s.Native {
+		v.Name = outward(s.Backend + "__" + t.Name)
+	}
+	if s.declares() {
 		effects, declared := s.Effects[t.Name]
 		if !declared {
-			bad(CodeNoEffects, "A native verb must declare its effects.")
+			bad(CodeNoEffects, "A verb of the broker's own, or of a local app, must declare its effects.")
 			return
 		}
 		v.Effects, v.EffectsSource = effects, FromNative
+		if s.Surface != nil {
+			v.EffectsSource, v.Held = FromSurface, slices.Contains(s.Surface.Held, t.Name)
+		}
 		v.Control = slices.Contains(s.Control, t.Name)
 	} else {
-		v.Name = outward(s.Backend + "__" + t.Name)
 		v.Effects, v.EffectsSource = effectsOf(t.Name, s.Rules, e.hints)
 	}
 	if e.input != nil {
@@ -193,10 +198,14 @@ func (b *builder) record(s *Source, t broker.Tool) {
 		}
 	}
 	s.Rules.apply(v)
-	v.Listed = e.render(v.Name, listedAnnotations(e.hints, v.Effects, v.EffectsSource, s.Native || s.Rules.TrustAnnotations))
+	v.Listed = e.render(v.Name, listedAnnotations(e.hints, v.Effects, v.EffectsSource, s.declares() || s.Rules.TrustAnnotations))
 	b.verbs = append(b.verbs, v)
 	b.own[s.Backend] = append(b.own[s.Backend], v)
 }
+
+// declares reports whether the source says itself what its verbs do, and no
+// configuration can say otherwise.
+func (s *Source) declares() bool { return s.Native || s.Surface != nil }
 
 // apply sets what a backend's configuration says about a verb.
 func (r Rules) apply(v *Verb) {
