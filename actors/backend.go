@@ -179,6 +179,7 @@ type runDone struct {
 	life        uint64
 	incarnation uint64
 	callID      string
+	perCall     bool // what the call expects was checked by its connection
 	answer      broker.Answer
 	failure     *broker.Failure
 	refusal     *broker.Refusal // of begin: nothing was sent

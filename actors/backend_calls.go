@@ -69,7 +69,7 @@ func (o *offer) ticket() admission.Ticket {
 // While there is none it says nothing: the check comes again before the call
 // is sent.
 func (b *backend) mismatch(c *broker.Call) *broker.Refusal {
-	if b.conn == nil {
+	if b.conn == nil || b.inc.PerCall {
 		return nil
 	}
 	return identityRefusal(c, b.inc.RuntimeID, false)
@@ -157,7 +157,10 @@ func (b *backend) runDone(m *runDone) {
 			b.queue.Abandon(m.callID, b.sys.now())
 		}
 	default:
-		if out.refusal = identityRefusal(r.offer.call, m.answer.RuntimeID, true); out.refusal == nil {
+		if !m.perCall {
+			out.refusal = identityRefusal(r.offer.call, m.answer.RuntimeID, true)
+		}
+		if out.refusal == nil {
 			answer := m.answer
 			out.answer = &answer
 			b.served(r.offer.call, out.answer)

@@ -31,7 +31,7 @@ func (j *job) outcome(m *outcome) {
 		j.done()
 	case stepAccepted, stepStart, stepRunning:
 		if t := j.sys.trackable(j.start.req.Call, m.answer); t != nil {
-			j.follow(*t)
+			j.follow(*t, m.answer.RuntimeID)
 			return
 		}
 		if m.answer != nil && wantsInput(m.answer.Result) {
@@ -67,6 +67,9 @@ func (j *job) finish(c broker.JobChange) {
 	if j.begin != nil {
 		j.begin.settle(cancelledRefusal())
 		j.begin = nil
+	}
+	if !j.kept && j.step == stepTrack {
+		c.Tracking = j.record.Tracking // its write may have been overtaken
 	}
 	j.final, j.step = &c, stepFinish
 	j.retry.Reset()
@@ -137,6 +140,10 @@ func (j *job) stopOperation() {
 // not: that is written first.
 func (j *job) reap(now time.Time) {
 	if j.step == stepCreate || j.step == stepClaim || j.step >= stepFinish || now.Before(j.record.StaleAt()) {
+		return
+	}
+	if t := j.record.Tracking; t != nil && t.Kind == broker.TrackApp {
+		j.finish(j.unreached(now))
 		return
 	}
 	j.stopOperation()

@@ -50,6 +50,7 @@ const (
 	CodeMethodNotAllowed    Code = "method_not_allowed"
 	CodeGlobalAdministrator Code = "global_administrator_required"
 	CodeReadOnly            Code = "read_only_session"
+	CodeTrackingExpired     Code = "tracking_expired"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -95,6 +96,7 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeMethodNotAllowed:    {false},
 	CodeGlobalAdministrator: {false},
 	CodeReadOnly:            {false},
+	CodeTrackingExpired:     {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -179,7 +179,7 @@ func (b *builder) record(s *Source, t broker.Tool) {
 		}
 		v.Effects, v.EffectsSource = effects, FromNative
 		if s.Surface != nil {
-			v.EffectsSource, v.Held = FromSurface, slices.Contains(s.Surface.Held, t.Name)
+			v.EffectsSource, v.Held, v.Follow = FromSurface, slices.Contains(s.Surface.Held, t.Name), s.Surface.Follows[t.Name]
 		}
 		v.Control = slices.Contains(s.Control, t.Name)
 	} else {

@@ -77,9 +77,10 @@ type Verb struct {
 	RequireTask  bool          // called only by clients that take tasks; Long then
 	OwnTask      TaskSupport   // what the backend's own entry says
 	Control      bool
-	Held         bool // a hold stops its calls
-	ReadOnly     bool // of a backend that may only read
-	Seats        int  // at least 1
+	Follow       *broker.Follow // nil: it starts no work that a surface follows
+	Held         bool           // a hold stops its calls
+	ReadOnly     bool           // of a backend that may only read
+	Seats        int            // at least 1
 	PromoteAfter *time.Duration
 	CallTimeout  *time.Duration
 

@@ -19,6 +19,9 @@ type Surface struct {
 	Refuse func(verb string, r *broker.Refusal) json.RawMessage
 	// Held are the verbs that a hold stops, by the app's own name.
 	Held []string
+	// Follows says how the work is followed that a verb starts, by the app's own
+	// name of the verb.
+	Follows map[string]*broker.Follow
 }
 
 // SurfaceOf gives the surface that refusals of a call in p are written by: the
