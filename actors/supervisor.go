@@ -249,10 +249,13 @@ func (s *supervisor) listed(m *listed) {
 		return
 	}
 	delete(s.unlisted, m.backend)
+	if src.Surface != nil {
+		return // its list is part of the program
+	}
 	src.Listed, src.Stale, src.Server, src.Tools = true, false, m.inc.Server, m.inc.Tools
 	s.rebuild()
-	if src.Native || src.Surface != nil {
-		return // their lists are part of the program
+	if src.Native {
+		return
 	}
 	stored := broker.StoredCatalog{Backend: m.backend, Origin: s.origin(m.backend), Server: m.inc.Server, Tools: m.inc.Tools, At: s.sys.now()}
 	s.sys.work.Go(func() {

@@ -51,6 +51,7 @@ const (
 	CodeGlobalAdministrator Code = "global_administrator_required"
 	CodeReadOnly            Code = "read_only_session"
 	CodeTrackingExpired     Code = "tracking_expired"
+	CodeInstanceForbidden   Code = "instance_forbidden"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -97,6 +98,7 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeGlobalAdministrator: {false},
 	CodeReadOnly:            {false},
 	CodeTrackingExpired:     {false},
+	CodeInstanceForbidden:   {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -16,6 +16,7 @@ type Snapshot struct {
 	verbs      []*Verb // of the merged profile, by name
 	every      []*Verb // those that only an exact profile has, too
 	profiles   map[string]*Profile
+	surfaces   map[string]bool
 }
 
 // Generation is the number that Build was given.
@@ -35,6 +36,9 @@ func (s *Snapshot) Profiles() []string {
 	names := slices.Sorted(maps.Keys(s.profiles))
 	return slices.DeleteFunc(names, func(n string) bool { return n == "" })
 }
+
+// HasSurface reports whether a backend has the surface of a name.
+func (s *Snapshot) HasSurface(name string) bool { return s.surfaces[name] }
 
 // Notes lists the upstream verbs that are served unchecked because their
 // schema cannot be used. It compiles every schema that was not needed yet.
@@ -60,7 +64,7 @@ func Build(generation uint64, sources []Source) (*Snapshot, []Quarantined) {
 	}
 	b.name()
 	b.alias(sources)
-	s := &Snapshot{generation: generation, profiles: map[string]*Profile{}, every: b.verbs}
+	s := &Snapshot{generation: generation, profiles: map[string]*Profile{}, surfaces: map[string]bool{}, every: b.verbs}
 	for _, v := range b.verbs {
 		if b.byName[v.Name] == v {
 			s.verbs = append(s.verbs, v)
@@ -73,6 +77,9 @@ func Build(generation uint64, sources []Source) (*Snapshot, []Quarantined) {
 	s.profiles[""] = b.merged(s.verbs, sources)
 	for i := range sources {
 		s.profiles[sources[i].Backend] = b.exact(&sources[i])
+		if surface := sources[i].Surface; surface != nil {
+			s.surfaces[surface.Name] = true
+		}
 	}
 	slices.SortStableFunc(b.faults, func(x, y Quarantined) int {
 		return cmp.Or(strings.Compare(x.Backend, y.Backend), strings.Compare(x.Verb, y.Verb), strings.Compare(x.Code, y.Code))

@@ -137,7 +137,7 @@ func readOnly(in *Input, plan *Plan) *broker.Refusal {
 		return nil
 	}
 	return broker.Refuse(broker.CodeReadOnly, "Only verbs that read may be called here, and "+plan.Verb.Name+" does more; nothing was sent.",
-		map[string]any{"verb": plan.Verb.Name, "effects": plan.Verb.Effects.Names()})
+		map[string]any{"verb": plan.Verb.Name, "effects": plan.Verb.Effects.Names(), "read_only": true})
 }
 
 // object refuses arguments and `_meta` that are no object, in every profile.

@@ -233,6 +233,6 @@ func (s *Server) relays(rq *request) bool {
 	if rq.profile == "" || ours[rq.msg.Method] || strings.HasPrefix(rq.msg.Method, "tasks/") {
 		return false
 	}
-	profile, ok := s.opts.Broker.Catalog().Profile(rq.profile)
-	return ok && !profile.Native()
+	profile, ok := s.profile(rq)
+	return ok && !profile.Native() && profile.Surface() == nil
 }
