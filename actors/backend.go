@@ -179,7 +179,6 @@ type runDone struct {
 	life        uint64
 	incarnation uint64
 	callID      string
-	perCall     bool // what the call expects was checked by its connection
 	answer      broker.Answer
 	failure     *broker.Failure
 	refusal     *broker.Refusal // of begin: nothing was sent
@@ -211,6 +210,7 @@ type run struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	begun   bool // begin has been called
+	perCall bool // the backend checks expectations itself
 	retried bool
 }
 

@@ -186,7 +186,11 @@ func (b *backend) died(m *died) {
 	if b.inc.Cause != nil {
 		cause = b.inc.Cause()
 	}
+	next := b.inc.PerCall
 	b.lost(cause)
+	if next {
+		b.open()
+	}
 	b.arm()
 }
 

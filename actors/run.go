@@ -35,7 +35,6 @@ func execute(r *run, conn broker.Conn, runtimeID string, begin func(context.Cont
 		defer idle.stop()
 		peer = idle.watch(peer)
 	}
-	done.perCall = conn.Incarnation().PerCall
 	done.started = now()
 	answer, err := conn.Call(r.ctx, r.offer.call, peer)
 	if r.offer.isJob.Load() {

@@ -336,7 +336,7 @@ func (s *Server) capabilitiesOf(ctx context.Context, rq *request) (json.RawMessa
 	if rq.profile == "" {
 		return s.ownServer(ses).Capabilities, nil
 	}
-	server, refusal := s.exactServer(ctx, ses)
+	server, refusal := s.exactServer(ctx, rq, ses)
 	return server.Capabilities, refusal
 }
 

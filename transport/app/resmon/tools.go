@@ -1,0 +1,5 @@
+package resmon
+
+import "berth/transport/app"
+
+func tools() []app.Tool { return nil }
