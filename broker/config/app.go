@@ -20,6 +20,16 @@ type appRules struct {
 	seats int // max_in_flight where the entry does not say it
 }
 
+// AppSettings are the settings of an entry that says nothing but its app.
+func AppSettings(app string) Settings {
+	s := DefaultSettings()
+	s.App = app
+	if rules, ok := apps[app]; ok {
+		s.MaxInFlight = rules.seats
+	}
+	return s
+}
+
 // notOfApps are the keys of `berth` that say what an app's contract says, so
 // that an entry cannot.
 var notOfApps = []string{"instances", "promote_after", "long", "verbs", "trust_annotations", "effects", "handshake", "max_answer"}

@@ -28,8 +28,9 @@ type Bindings interface {
 	// BoundCatalog gives the catalog of a session that brings an instance of a
 	// surface.
 	BoundCatalog(surface string) (*catalog.Snapshot, bool)
-	// CheckBinding judges what a session names, without reaching it.
-	CheckBinding(*actors.Binding) *broker.Refusal
+	// CheckBinding judges what a session names, without reaching it, and says
+	// whether it names it for reading only.
+	CheckBinding(*actors.Binding) (readOnly bool, refusal *broker.Refusal)
 	// EndBinding gives up what a session brought.
 	EndBinding(broker.Principal, *actors.Binding)
 }
@@ -60,44 +61,44 @@ func (s *Server) readScope(rq *request) *broker.Refusal {
 		rq.limit.All = true
 	}
 	if value := rq.r.Header.Get(headerInstance); value != "" {
-		b, refusal := s.readInstance(rq.r, value)
+		b, readOnly, refusal := s.readInstance(rq.r, value)
 		if refusal != nil {
 			return refusal
 		}
-		rq.binding = b
+		if rq.binding = b; readOnly {
+			rq.limit.Surface = b.Surface
+		}
 	}
 	switch value := rq.r.Header.Get(headerReadOnly); value {
 	case "", "0", "false":
 	default:
 		// A surface's name limits that surface; anything else is taken at its
 		// worst, because a session that asked for less must not get more.
-		if !rq.limit.All && s.snapshot(rq).HasSurface(value) {
+		if !rq.limit.All && rq.limit.Surface == "" && s.snapshot(rq).HasSurface(value) {
 			rq.limit.Surface = value
-		} else {
+		} else if value != rq.limit.Surface {
 			rq.limit.All = true
 		}
 	}
 	return nil
 }
 
-func (s *Server) readInstance(r *http.Request, value string) (*actors.Binding, *broker.Refusal) {
+func (s *Server) readInstance(r *http.Request, value string) (b *actors.Binding, readOnly bool, refusal *broker.Refusal) {
 	malformed := broker.Refuse(broker.CodeInvalidArguments, "The header "+headerInstance+" cannot be read.", nil)
 	if s.opts.Bindings == nil || !fromHere(r) {
-		return nil, broker.Refuse(broker.CodeInstanceForbidden, "A session can bring an instance of its own only to a broker on the same machine that takes any.", nil)
+		return nil, false, broker.Refuse(broker.CodeInstanceForbidden, "A session can bring an instance of its own only to a broker on the same machine that takes any.", nil)
 	}
 	if len(value) > maxInstance {
-		return nil, malformed
+		return nil, false, malformed
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(value)
 	var wire wireInstance
 	if err != nil || json.Unmarshal(raw, &wire) != nil || !instanceKey.MatchString(wire.Key) {
-		return nil, malformed
+		return nil, false, malformed
 	}
-	b := &actors.Binding{Key: wire.Key, Surface: wire.Surface, Env: wire.Env}
-	if refusal := s.opts.Bindings.CheckBinding(b); refusal != nil {
-		return nil, refusal
-	}
-	return b, nil
+	b = &actors.Binding{Key: wire.Key, Surface: wire.Surface, Env: wire.Env}
+	readOnly, refusal = s.opts.Bindings.CheckBinding(b)
+	return b, readOnly, refusal
 }
 
 // fromHere reports whether a request came over this machine's loopback. The

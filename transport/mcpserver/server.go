@@ -123,7 +123,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
 		accept: parseAccept(r), principal: principal, profile: profile}
 	if refusal := s.readScope(rq); refusal != nil {
-		httpguard.Refuse(w, r, http.StatusBadRequest, refusal)
+		status := http.StatusBadRequest
+		if refusal.Code == broker.CodeInstanceForbidden {
+			status = http.StatusForbidden
+		}
+		httpguard.Refuse(w, r, status, refusal)
 		return
 	}
 	if _, known := s.profile(rq); !known {
