@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"berth/broker/shape"
 
@@ -47,6 +48,20 @@ func (o Object) Set(name string, value json.RawMessage) Object {
 		return o
 	}
 	return append(o, Field{name, value})
+}
+
+// Without gives the object without the member of a name.
+func (o Object) Without(name string) Object {
+	if i := o.at(name); i >= 0 {
+		return slices.Delete(slices.Clone(o), i, i+1)
+	}
+	return o
+}
+
+// Text gives the string of a name; empty when there is none.
+func (o Object) Text(name string) string {
+	s, _ := shape.Text(OrNull(o.Get(name)))
+	return s
 }
 
 func (o Object) at(name string) int {
@@ -133,6 +148,24 @@ func JSON(v any) json.RawMessage {
 		return Null
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+// Quote gives a string as JSON; broken UTF-8 becomes U+FFFD.
+func Quote(s string) json.RawMessage { return text(s) }
+
+// Bool is a JSON boolean.
+func Bool(b bool) json.RawMessage { return JSON(b) }
+
+// Int is a JSON number.
+func Int(n int) json.RawMessage { return json.RawMessage(strconv.Itoa(n)) }
+
+// Objects are the texts of rows.
+func Objects(rows []Object) json.RawMessage {
+	out := make([]json.RawMessage, len(rows))
+	for i, r := range rows {
+		out[i] = r.JSON()
+	}
+	return Array(out)
 }
 
 // text quotes a string; broken UTF-8 becomes U+FFFD.

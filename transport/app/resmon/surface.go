@@ -16,7 +16,7 @@ const Name = "resmon"
 var Surface = sync.OnceValue(func() *app.Surface {
 	return &app.Surface{
 		Name: Name, Version: "1.0",
-		Discovery: discovery, Sentences: sentences, Routes: routes, Tools: tools(),
+		Discovery: discovery, Sentences: sentences, Routes: routes, Tools: newTools(walkPages),
 	}
 })
 

@@ -29,15 +29,15 @@ func analyticsLag(w *world, r *request) answer { return r.whole(w.discoveryLag()
 
 func (w *world) discoveryLag() object {
 	names, totals := w.sourceTotals()
-	rows := []object{}
+	rows, reason := []object{}, any("Needs at least 5 dated papers from a source.")
 	for _, s := range names {
 		row := object{"source": s, "sample_size": totals[s], "sufficient": totals[s] >= 5, "median_days": nil, "fastest_days": nil, "slowest_days": nil}
 		if totals[s] >= 5 {
-			row["median_days"], row["fastest_days"], row["slowest_days"] = 12, 1, 60
+			row["median_days"], row["fastest_days"], row["slowest_days"], reason = 12, 1, 60, nil
 		}
 		rows = append(rows, row)
 	}
-	return object{"sources": rows, "sample_size": len(w.documents), "sufficient": true, "minimum_sample": 5, "insufficient_reason": nil}
+	return object{"sources": rows, "sample_size": len(w.documents), "sufficient": reason == nil, "minimum_sample": 5, "insufficient_reason": reason}
 }
 
 func analyticsKeywords(w *world, r *request) answer {

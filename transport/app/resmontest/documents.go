@@ -55,7 +55,7 @@ var (
 
 func (w *world) makeDocuments() {
 	w.events = map[int64][]object{}
-	undated := map[int]bool{3: true, w.amounts.documents / 2: true, w.amounts.documents: true}
+	undated := map[int]bool{3: true, 9: true, w.amounts.documents: true}
 	for n := 1; n <= w.amounts.documents; n++ {
 		topic, source := topics[n%len(topics)], origins[n%len(origins)]
 		d := &document{

@@ -47,7 +47,7 @@ type execution struct {
 	SourceOutcomes         object   `json:"source_outcomes"`
 
 	inPart      bool  // a source answered in part
-	oldRecord   bool  // from before queries_as_sent
+	oldRecord   bool  // from before queries_as_sent, and with a source that failed
 	restartedTo int64 // the run that restarted it
 	results     []int64
 }
@@ -64,7 +64,7 @@ type detailed struct {
 // Executions of the data set with something of their own, counted from the
 // oldest, which has number 1. ExecutionID gives their ids.
 const (
-	RunWithEvents      = 5  // 60 progress events
+	RunWithEvents      = 5  // 60 progress events, a log and a report
 	RunWithStarts      = 6  // default_starts
 	RunInPart          = 7  // a source answered in part
 	RunInterrupted     = 8  // owner_dead; restarted as RunRestart
@@ -87,7 +87,7 @@ func (w *world) makeExecutions() {
 	for n := 1; n <= w.amounts.executions; n++ {
 		e := w.newExecution(n, "deep_sweep", topics[n%len(topics)], []string{"arxiv", "openalex"})
 		e.StartTime, e.EndTime = moment((w.amounts.executions - n) / 4)[:10]+"T08:00:00Z", ptr(moment((w.amounts.executions - n) / 4)[:10]+"T08:00:41Z")
-		e.Status = "completed"
+		e.Status, e.CurrentStage = "completed", ptr("finalizing")
 		if n%4 != 0 {
 			e.ExecutionType, e.RoutineID = "automated_sweep", ptr(w.id(n%4))
 		}
@@ -115,10 +115,12 @@ func (e *execution) found(n int) {
 func (w *world) special(n int, e *execution) {
 	interrupted := func(reason *string) {
 		e.Status, e.InterruptedReason, e.EndTime, e.LastSeenAtUTC = "interrupted", reason, nil, ptr(e.StartTime)
+		e.CurrentStage = ptr("querying")
 	}
 	switch n {
 	case RunWithEvents:
 		e.ProgressEvents = ptr(progress(e, 60))
+		e.LogPath, e.ResultPath = ptr("/path/to/reports/logs/log.txt"), ptr("/path/to/reports/markdowns/report.md")
 	case RunWithStarts:
 		e.Repositories = []string{"biorxiv", "arxiv"}
 		e.Parameters = string(encode(object{"query": e.Query, "keywords": e.Keywords, "date_from": nil, "date_to": nil, "max_results": 100, "repositories": e.Repositories,
@@ -294,9 +296,10 @@ func (w *world) begin(kind, query string, sources []string, routine *int64) *exe
 // finish ends a run and lets the next of the queue start.
 func (w *world) finish(e *execution, status string) {
 	delete(w.live, e.ID)
-	e.Status, e.EndTime, e.CurrentStage = status, ptr(w.now()), nil
+	e.Status, e.EndTime = status, ptr(w.now())
 	switch status {
 	case "completed":
+		e.CurrentStage = ptr("finalizing")
 		for _, d := range w.documents[:min(2, len(w.documents))] {
 			e.results = append(e.results, d.ID)
 		}

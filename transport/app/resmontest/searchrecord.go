@@ -16,13 +16,17 @@ func searchRecord(w *world, r *request) answer {
 			routineName, schedule = from.Name, from.ScheduleCron
 		}
 	}
-	sources, sent := []object{}, []object{}
+	sources, sent, answered := []object{}, []object{}, len(e.Repositories)
 	for i, slug := range e.Repositories {
 		row := object{"source": slug, "records_identified": e.ResultCount / len(e.Repositories), "status": "ok", "note": nil, "zero_reason": nil, "zero_detail": nil}
 		query := object{"source": slug, "name": w.source(slug)["name"], "sent": []string{"all:" + e.Query}, "omitted": 0, "note": nil}
 		if e.inPart && i == 0 {
 			row["zero_reason"], row["zero_detail"] = "answered_in_part", object{"read": object{"order": "newest_first"}, "sentence": "It read the newest 400 of the 1900 records."}
 			query["window"] = object{"date_from": day(3), "date_to": day(0)}
+		}
+		if e.oldRecord && i == 1 {
+			answered--
+			row["records_identified"], row["status"], row["note"] = 0, "error", "It was selected and failed with HTTP 503, so it gave no records."
 		}
 		sources, sent = append(sources, row), append(sent, query)
 	}
@@ -51,7 +55,7 @@ func searchRecord(w *world, r *request) answer {
 		"record_type": "resmon_search_record", "record_version": 1, "generated_at": w.now(),
 		"software": object{"name": "resmon", "version": w.options.Version, "citation": fmt.Sprintf("resmon %s", w.options.Version)},
 		"search":   search, "sources": sources,
-		"identification": object{"records_identified": e.ResultCount, "sources_searched": len(sources), "sources_that_answered": len(sources), "prisma": "Records identified from databases"},
+		"identification": object{"records_identified": e.ResultCount, "sources_searched": len(sources), "sources_that_answered": answered, "prisma": "Records identified from databases"},
 		"deduplication": object{
 			"records_processed":       e.DedupTotal,
 			"cross_source_duplicates": cross,

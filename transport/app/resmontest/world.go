@@ -77,7 +77,6 @@ func (w *world) newLife(runtimeID string) {
 	for _, e := range w.executions {
 		if _, runs := w.live[e.ID]; runs {
 			e.Status, e.InterruptedReason, e.EndTime = "interrupted", ptr("owner_dead"), ptr(w.now())
-			e.CurrentStage = nil
 		}
 	}
 	w.live, w.queue = map[int64]int{}, nil
