@@ -53,6 +53,7 @@ func (s *Server) callTool(rq *request) {
 		rq.answer(s.refused(rq, profile, tc, refusal))
 		return
 	}
+	rq.no = func(refusal *broker.Refusal) []byte { return rq.refusedCall(profile, tc, refusal) }
 	x := &exchange{rq: rq}
 	if tc.meta != nil {
 		token, _ := tc.meta.Get("progressToken")
@@ -248,7 +249,7 @@ func (s *Server) render(rq *request, profile *catalog.Profile, tc toolCall, call
 		return jsonrpc.AppendResult(nil, id, rq.shaped(s.withFacts(profile, call, reply)))
 	}
 	s.opts.Logger.Error("the broker gave an empty reply", slog.String("call", call.ID), slog.String("verb", call.Verb), slog.String("backend", call.Backend))
-	return refusalError(id, broker.Refuse(broker.CodeInternal, "The broker has no answer to this call; the log has the details.", nil))
+	return rq.refusedCall(profile, tc, broker.Refuse(broker.CodeInternal, "The broker has no answer to this call; the log has the details.", nil))
 }
 
 // withFacts adds the broker's facts to a result of the merged profile. An

@@ -90,10 +90,11 @@ type request struct {
 	attach     *broker.Refusal // why the broker does not take the session, or nil
 	msg        jsonrpc.Message
 	era        *era
-	client     broker.Client   // what it said of itself
-	asker      *asker          // in the stateless era
-	binding    *actors.Binding // the instance that the session brings; nil: none
-	limit      catalog.Limit   // what may only be read
+	client     broker.Client                // what it said of itself
+	asker      *asker                       // in the stateless era
+	binding    *actors.Binding              // the instance that the session brings; nil: none
+	limit      catalog.Limit                // what may only be read
+	no         func(*broker.Refusal) []byte // how a call is refused; nil for what is none
 }
 
 // ServeHTTP answers one request. Nothing of it is looked at before the guard
