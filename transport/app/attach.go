@@ -126,7 +126,7 @@ func (b *Backend) drop(att *attachment) {
 		b.renew()
 	}
 	b.mu.Unlock()
-	att.wire.close()
+	att.wire.drop()
 }
 
 // renew ends the lives that another process, or none, answers now; the lock is

@@ -182,3 +182,7 @@ func (l *life) Close(context.Context) error {
 }
 
 func (l *life) end() { l.once.Do(func() { close(l.done) }) }
+
+// Wait returns when no probe is under way: for whoever must know that nothing
+// of the backend runs any more.
+func (b *Backend) Wait() { b.work.Wait() }

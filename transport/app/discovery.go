@@ -104,12 +104,13 @@ func readPort(path string, read readFile) (n int, why string) {
 	case err != nil:
 		return 0, "unreadable"
 	}
+	long := len(raw) > maxPortFile
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
 		return 0, "empty"
 	}
 	n, ok := port(string(raw))
-	if !ok {
+	if !ok || long {
 		return 0, "malformed"
 	}
 	return n, ""

@@ -61,6 +61,8 @@ type wire struct {
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	pool   *http.Transport
 
+	dropped atomic.Bool // no request begins on it any more
+
 	mu    sync.Mutex
 	spare net.Conn // confirmed, not in the pool yet
 }
@@ -136,7 +138,11 @@ func (w *wire) probe(ctx context.Context) (net.Conn, *Reply, error) {
 func (w *wire) open(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.limits.Connect)
 	defer cancel()
-	return w.dial(ctx, "tcp4", w.addr)
+	conn, err := w.dial(ctx, "tcp4", w.addr)
+	if err != nil {
+		return nil, err
+	}
+	return &link{Conn: conn}, nil
 }
 
 // maxHealth bounds the answer to a health check.
@@ -199,6 +205,12 @@ func (w *wire) seed(conn net.Conn) {
 	w.spare = conn
 }
 
+// drop lets go of it for good: what requests still use goes when they end.
+func (w *wire) drop() {
+	w.dropped.Store(true)
+	w.close()
+}
+
 // close lets go of what no request uses.
 func (w *wire) close() {
 	w.mu.Lock()
@@ -247,25 +259,63 @@ func (e *errHTTP) Unwrap() error { return e.err }
 
 var errTooLarge = errors.New("the answer is over the limit")
 
-// do sends one request, once, and reads its answer.
+// do sends one request, once, and reads its answer. A pooled connection that
+// turns out to have ended before anything was written on it is replaced.
 func (w *wire) do(ctx context.Context, method Method, target string, query url.Values, body json.RawMessage) (*Reply, *errHTTP) {
-	var connected atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
-	req, err := w.request(ctx, method, target, body)
+	defer w.swept()
+	for {
+		resp, failed, again := w.roundTrip(ctx, method, target, body)
+		switch {
+		case again:
+		case failed != nil:
+			return nil, failed
+		default:
+			return w.read(ctx, resp)
+		}
+	}
+}
+
+// roundTrip makes one attempt. again: nothing of it was written, on a pooled
+// connection, of which there are few and each is tried once.
+func (w *wire) roundTrip(ctx context.Context, method Method, target string, body json.RawMessage) (resp *http.Response, failed *errHTTP, again bool) {
+	var (
+		mu     sync.Mutex
+		on     *link
+		mark   int
+		reused bool
+	)
+	got := func(info httptrace.GotConnInfo) {
+		mu.Lock()
+		defer mu.Unlock()
+		if on, _ = info.Conn.(*link); on != nil {
+			mark = on.mark()
+		}
+		reused = info.Reused
+	}
+	req, err := w.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: got}), method, target, body)
 	if err != nil {
-		return nil, &errHTTP{reason: "refused", err: err}
+		return nil, &errHTTP{reason: "refused", err: err}, false
 	}
 	if method == Get {
 		req.Body = unreplayable{}
 	}
 	// RoundTrip, not a client: it follows no redirect and keeps no cookies.
-	resp, err := w.pool.RoundTrip(req)
-	if err != nil {
-		return nil, &errHTTP{sent: connected.Load(), reason: reasonOf(ctx, err), err: err}
+	if resp, err = w.pool.RoundTrip(req); err == nil {
+		return resp, nil, false
 	}
+	mu.Lock()
+	defer mu.Unlock()
+	sent := on != nil && !on.seal(mark)
+	if on != nil && !sent && reused && ctx.Err() == nil {
+		return nil, nil, true
+	}
+	return nil, &errHTTP{sent: sent, reason: reasonOf(ctx, err), err: err}, false
+}
+
+func (w *wire) read(ctx context.Context, resp *http.Response) (*Reply, *errHTTP) {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, w.limits.Body+1))
 	reply := &Reply{Status: resp.StatusCode, Header: resp.Header, Body: raw}
@@ -280,6 +330,13 @@ func (w *wire) do(ctx context.Context, method Method, target string, query url.V
 		return nil, &errHTTP{sent: true, status: resp.StatusCode, reason: "truncated", err: err}
 	}
 	return reply, nil
+}
+
+// swept closes what a request gave back to a pool that was dropped meanwhile.
+func (w *wire) swept() {
+	if w.dropped.Load() {
+		w.pool.CloseIdleConnections()
+	}
 }
 
 func reasonOf(ctx context.Context, err error) string {

@@ -84,7 +84,7 @@ func getProfile(c *app.Call) (json.RawMessage, *app.Problem) {
 	if problem != nil {
 		return nil, problem
 	}
-	found, problem := matchesOf(c, 1, 0)
+	found, problem := matchesOf(c, url.Values{"limit": {"1"}})
 	if problem != nil {
 		return nil, problem // a profile without its counts by basis is not answered
 	}
@@ -92,9 +92,8 @@ func getProfile(c *app.Call) (json.RawMessage, *app.Problem) {
 		{Name: "matches", Value: app.Columns{{"total", "total"}, {"by_basis", "by_basis"}}.Of(found).JSON()}}.JSON(), nil
 }
 
-func matchesOf(c *app.Call, limit, offset int) (app.Object, *app.Problem) {
-	reply, problem := c.Send(app.Request{Route: routeMatches, ID: c.Text("profile_id"),
-		Query: url.Values{"limit": {strconv.Itoa(limit)}, "offset": {strconv.Itoa(offset)}}})
+func matchesOf(c *app.Call, query url.Values) (app.Object, *app.Problem) {
+	reply, problem := c.Send(app.Request{Route: routeMatches, ID: c.Text("profile_id"), Query: query})
 	if problem != nil {
 		return nil, problem
 	}
@@ -112,7 +111,7 @@ var basisMeans = app.Object{
 }
 
 func getMatches(c *app.Call) (json.RawMessage, *app.Problem) {
-	found, problem := matchesOf(c, c.Int("limit"), c.Int("offset"))
+	found, problem := matchesOf(c, url.Values{"limit": {strconv.Itoa(c.Int("limit"))}, "offset": {strconv.Itoa(c.Int("offset"))}})
 	if problem != nil {
 		return nil, problem
 	}
