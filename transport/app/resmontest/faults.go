@@ -123,11 +123,12 @@ func (f *Fake) meet(e *Request) []*Injected {
 	return met
 }
 
-// wait holds a request until the fault is released, its time is over, the caller
-// has gone or the life has ended.
-func (in *Injected) wait(over <-chan struct{}, ctx context.Context) {
+// wait holds a request until the fault is released or its time is over. It is
+// false when there is nobody to answer any more: the caller has gone, or the
+// life has ended.
+func (in *Injected) wait(ctx context.Context, over <-chan struct{}) bool {
 	if !in.Fault.holds {
-		return
+		return true
 	}
 	var due <-chan time.Time
 	if in.Fault.delay > 0 {
@@ -139,8 +140,11 @@ func (in *Injected) wait(over <-chan struct{}, ctx context.Context) {
 	case <-due:
 	case <-in.release:
 	case <-over:
+		return false
 	case <-ctx.Done():
+		return false
 	}
+	return true
 }
 
 // Slow waits for d before the request is handled, or until Release.

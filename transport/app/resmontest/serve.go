@@ -64,8 +64,7 @@ func (f *Fake) serve(lf *life, w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	for _, fault := range met {
-		fault.wait(lf.over, req.Context())
-		if fault.Fault.dropBefore {
+		if !fault.wait(req.Context(), lf.over) || fault.Fault.dropBefore {
 			panic(http.ErrAbortHandler)
 		}
 	}
