@@ -25,6 +25,7 @@ type Fault struct {
 	before     func(*request)
 	instead    func(*Fake, *request) answer
 	after      func(*Fake, answer) answer
+	reborn     bool
 }
 
 // A Scope says which requests meet a fault. The zero value is every request
@@ -203,6 +204,10 @@ func Echo(code int) Fault {
 		return plain(code, "%s", said).with("X-Resmon-Debug", said).with("Set-Cookie", "session="+Planted)
 	}}
 }
+
+// RestartAfter answers, and is another life when the next request comes: a
+// restart between two requests of one call. Scope.Times should be 1.
+func RestartAfter() Fault { return Fault{name: "restart_after", reborn: true} }
 
 const runTemplate = "/api/routines/{routine_id}/run"
 

@@ -117,6 +117,25 @@ func TestRestartKeepsThePortAndTheDataAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestRestartBetweenTwoRequests(t *testing.T) {
+	f := Run(t, Options{Data: Small})
+	must(t, f, "POST", "/api/search/sweep", sweepBody)
+	second, runtime := f.request(t, "GET", "/api/executions/1", ""), f.RuntimeID()
+	f.Inject(RestartAfter(), Scope{Template: "/api/health", Times: 1})
+	if id := identityOf(t, must(t, f, "GET", "/api/health", "")); id["runtime_id"] != runtime {
+		t.Errorf("the answer is of %v, want %s", id, runtime)
+	}
+	if got, err := do(second); err != nil || got.status != 401 {
+		t.Errorf("the next request: %d, %v", got.status, err)
+	}
+	if id := identityOf(t, must(t, f, "GET", "/api/health", "")); id["runtime_id"] == runtime || id["runtime_id"] != f.RuntimeID() || content(t, f.TokenFile()) != f.Token() {
+		t.Errorf("the new life is %v", id)
+	}
+	if len(f.Running()) != 0 {
+		t.Error("a run outlived its process")
+	}
+}
+
 func TestCallersDuringARestartMeetOneLifeOrTheOther(t *testing.T) {
 	f := Run(t, Options{Data: Small})
 	var callers sync.WaitGroup

@@ -134,6 +134,12 @@ func (f *Fake) answer(entry *Request, found *route, id string, allow []string, q
 		if fault.Fault.after != nil {
 			a = fault.Fault.after(f, a)
 		}
+		if fault.Fault.reborn {
+			if err := f.reborn(); err != nil {
+				return plain(http.StatusInternalServerError, "%s", err)
+			}
+			a = a.with("Connection", "close")
+		}
 	}
 	return a
 }
