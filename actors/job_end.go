@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -148,4 +149,39 @@ func (j *job) reap(now time.Time) {
 	}
 	j.stopOperation()
 	j.finish(broker.Reaped(j.record, now))
+}
+
+// giveUp answers what the actor holds. After a panic the record ends Failed;
+// after a stop it stays as it is, and the next start makes it Lost.
+func (j *job) giveUp() {
+	j.sys.jobs.Delete(j.record.ID)
+	j.sys.asked.end(j.record.ID)
+	j.working(false)
+	if j.step == stepDone {
+		return
+	}
+	if j.begin != nil {
+		j.begin.settle(stoppingRefusal())
+	}
+	for _, c := range j.cancels {
+		c.settle(errActorStopped)
+	}
+	switch {
+	case j.step == stepCreate && j.start.standsBeside():
+		j.answer(&jobAnswer{reply: j.start.adopted(nil)})
+	case j.step == stepClaim || j.step == stepCreate:
+		j.answer(&jobAnswer{reply: Reply{Refusal: stoppingRefusal()}})
+	}
+	if j.panicky == "" {
+		return
+	}
+	j.stopOperation()
+	id, change := j.record.ID, broker.JobChange{To: broker.JobFailed, At: j.sys.now(), Reason: broker.CodeOperationFailed, Message: j.panicky}
+	sys, log := j.sys, j.log
+	sys.work.Go(func() {
+		if _, err := sys.journal.ChangeJob(context.Background(), id, change); err != nil && !errors.Is(err, broker.ErrJobFinal) {
+			log.Error("the end of a failed job could not be written", slog.String("cause", err.Error()))
+		}
+	})
+	sys.send(sys.supervisor, &jobEnded{id: j.record.ID, callID: j.callID()})
 }

@@ -397,6 +397,7 @@ func TestWhatSessionsBringIsBounded(t *testing.T) {
 		if job := w.job(followed.Tracked.ID); job.Status != broker.JobSucceeded || !strings.Contains(string(job.Result), "life-of-one") {
 			t.Errorf("it ended %+v", job)
 		}
+		synctest.Wait() // the end is durable before the supervisor hears of it
 		if r := w.do(verb("look"), reading, bindTo("k4", "four")); r.Answer == nil {
 			t.Errorf("%+v", r)
 		}
