@@ -62,6 +62,7 @@ type boundRef struct {
 	id       string
 	lastSeen atomic.Int64 // unix nanoseconds
 	inflight atomic.Int64
+	left     atomic.Bool // its session is over; what is followed there keeps it
 }
 
 // openBound asks for a session's own backend.
@@ -107,6 +108,7 @@ func (s *System) boundFor(ctx context.Context, p broker.Principal, b *Binding) (
 		if v, ok := s.bound.Load(id); ok {
 			ref := v.(*boundRef)
 			ref.inflight.Add(1)
+			ref.left.Store(false)
 			ref.lastSeen.Store(s.now().UnixNano())
 			if _, still := s.bound.Load(id); still {
 				return ref, func() {
@@ -197,8 +199,12 @@ func (s *supervisor) openBound(ctx actor.Context, m *openBound) {
 // closeBound gives one up; its actor ends when nothing is left to do there.
 func (s *supervisor) closeBound(id string) {
 	v, ok := s.sys.bound.Load(id)
-	if !ok || s.followsAt(v.(*boundRef).pid) {
-		return // what is followed there keeps it; it expires later
+	if !ok {
+		return
+	}
+	if s.followsAt(v.(*boundRef).pid) {
+		v.(*boundRef).left.Store(true)
+		return
 	}
 	s.sys.bound.Delete(id)
 	s.sys.boundCount.Add(-1)
@@ -239,11 +245,12 @@ func (s *supervisor) idleBound(before func(a, b *boundRef) bool) *boundRef {
 	return first
 }
 
-// expireBound gives up instances that nobody has called for long.
+// expireBound gives up instances whose session is over, or that nobody has
+// called for long.
 func (s *supervisor) expireBound() {
 	since := s.sys.now().Add(-s.sys.opts.SessionIdle).UnixNano()
 	s.sys.bound.Range(func(_, v any) bool {
-		if ref := v.(*boundRef); ref.inflight.Load() == 0 && ref.lastSeen.Load() < since {
+		if ref := v.(*boundRef); ref.inflight.Load() == 0 && (ref.left.Load() || ref.lastSeen.Load() < since) {
 			s.closeBound(ref.id)
 		}
 		return true

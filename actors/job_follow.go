@@ -23,6 +23,9 @@ func (s *System) following(call *broker.Call, a *broker.Answer) *broker.Tracking
 	if a == nil || a.Error != nil || a.RuntimeID == "" || len(a.Result) > maxKeptAnswer {
 		return nil
 	}
+	if p, ok := s.profileOf(call.Backend); !ok || p.Surface() == nil {
+		return nil // the params of others, which may be large, are not read for this
+	}
 	v := s.verbOf(call)
 	if v == nil || v.Follow == nil {
 		return nil

@@ -397,7 +397,10 @@ func TestWhatSessionsBringIsBounded(t *testing.T) {
 		if job := w.job(followed.Tracked.ID); job.Status != broker.JobSucceeded || !strings.Contains(string(job.Result), "life-of-one") {
 			t.Errorf("it ended %+v", job)
 		}
-		synctest.Wait() // the end is durable before the supervisor hears of it
+		elapse(time.Minute) // the session of it was over, so nothing keeps it now
+		if n := w.boundShown(); n != 1 {
+			t.Errorf("%d are shown", n)
+		}
 		if r := w.do(verb("look"), reading, bindTo("k4", "four")); r.Answer == nil {
 			t.Errorf("%+v", r)
 		}

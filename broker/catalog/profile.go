@@ -24,6 +24,7 @@ type Profile struct {
 	native  bool
 	surface *Surface // of an exact profile
 	limit   Limit
+	reads   bool   // its backend may only read
 	items   []item // by outward name
 	byName  map[string]*Verb
 	aliases map[string]*Verb // merged only
@@ -235,7 +236,7 @@ func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
 // native verbs that every backend's profile has. Where the backend has a verb
 // of that name, it keeps it, and the native one is berth__NAME.
 func (b *builder) exact(s *Source) *Profile {
-	p := &Profile{name: s.Backend, exact: true, native: s.Native, surface: s.Surface}
+	p := &Profile{name: s.Backend, exact: true, native: s.Native, surface: s.Surface, reads: s.Rules.ReadOnly}
 	if s.Listed {
 		server := s.Server
 		p.server = &server

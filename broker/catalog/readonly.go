@@ -24,7 +24,7 @@ func (p *Profile) Limited(l Limit) *Profile {
 	if made, ok := p.limited.Load(l); ok {
 		return made.(*Profile)
 	}
-	narrow := &Profile{name: p.name, exact: p.exact, native: p.native, surface: p.surface, aliases: p.aliases,
+	narrow := &Profile{name: p.name, exact: p.exact, native: p.native, surface: p.surface, reads: p.reads, aliases: p.aliases,
 		pending: p.pending, stale: p.stale, server: p.server, limit: l}
 	narrow.items = slices.Clone(p.items)
 	narrow.finish()
@@ -32,6 +32,10 @@ func (p *Profile) Limited(l Limit) *Profile {
 	made, _ := p.limited.LoadOrStore(l, narrow)
 	return made.(*Profile)
 }
+
+// OnlyReads reports whether nothing but reading is allowed in the profile, so
+// that what nobody knows the effects of is refused.
+func (p *Profile) OnlyReads() bool { return p.reads || p.limit.All }
 
 // Denied reports whether a verb of the profile does more than its caller, or
 // its backend's configuration, allows: it is in no list, and refused.

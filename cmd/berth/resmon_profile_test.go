@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"errors"
+	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"berth/transport/app/resmontest"
@@ -361,5 +366,37 @@ func TestAnEmbeddedBrokerIsNotAskedForAnInstanceThatNobodyNamed(t *testing.T) {
 	detail := l.call("list_routines", map[string]any{}).refused("backend_unavailable")
 	if detail["no_port_named"] != true || detail["port_file"] != "no_path" {
 		t.Errorf("%v", detail)
+	}
+}
+
+// The real program, in an environment that has nothing but the app's names.
+func TestTheEmbeddedProgramNeedsNothingButTheNames(t *testing.T) {
+	t.Parallel()
+	f := resmontest.Run(t, resmontest.Options{Data: resmontest.Small})
+	cmd := exec.Command(binariesOf(t).berth, "stdio", "--profile", "resmon", "--embedded")
+	for name, value := range with(f.Env(), "TMPDIR", t.TempDir()) {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0")
+	stdin, err := cmd.StdinPipe()
+	must(t, err)
+	stdout, err := cmd.StdoutPipe()
+	must(t, err)
+	errs := &buffer{}
+	cmd.Stderr = errs
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = stdin.Close() })
+	l := &line{t: t, in: stdin, out: bufio.NewReader(stdout), errs: errs}
+	l.open()
+	checkContractList(t, resultOf(t, l.ask("tools/list", nil)))
+	if got := l.call("health", map[string]any{}).ok(); *got.call.RuntimeID != f.RuntimeID() {
+		t.Errorf("answered %s", got.raw)
+	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
+	rest, err := io.ReadAll(l.out)
+	must(t, err)
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted || len(rest) > 0 {
+		t.Errorf("it ended with %v, and said %q", err, rest)
 	}
 }

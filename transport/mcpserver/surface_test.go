@@ -277,3 +277,26 @@ func (f *fakeTasks) put(j broker.Job) {
 	}
 	f.jobs = append(f.jobs, j)
 }
+
+func TestAReadOnlySessionPassesNoMethodThatNobodyKnows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t)
+		f := serve(t, b, nil)
+		defer f.stop()
+		for _, tt := range []struct {
+			method string
+			header http.Header
+			want   string
+		}{
+			{"own/method", nil, `"result":`},
+			{"own/method", http.Header{headerReadOnly: {"1"}}, `read_only_session`},
+			{"prompts/list", http.Header{headerReadOnly: {"1"}}, `"result":`},
+		} {
+			before := len(b.requests)
+			_, body := ask(t, f, "/mcp/fs", "127.0.0.1:1", false, tt.header, tt.method, `{}`)
+			if !strings.Contains(body, tt.want) || (tt.want == "read_only_session") != (len(b.requests) == before) {
+				t.Errorf("%s: %s", tt.method, body)
+			}
+		}
+	})
+}
