@@ -6,7 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -156,8 +156,9 @@ func (f *Fake) Start() error {
 	return nil
 }
 
-// begin starts a life on the listener; f.mu is held.
-func (f *Fake) begin() error {
+// reborn gives the instance the token and the runtime id of another life, and its
+// data what a start does to them; f.mu is held.
+func (f *Fake) reborn() error {
 	token, err := mintToken()
 	if err != nil {
 		return err
@@ -168,11 +169,19 @@ func (f *Fake) begin() error {
 	if err := errors.Join(replaceFile(f.tokenFile(f.port), token), replaceFile(f.PortFile(), strconv.Itoa(f.port))); err != nil {
 		return fmt.Errorf("resmontest: %w", err)
 	}
+	return nil
+}
+
+// begin starts a life on the listener; f.mu is held.
+func (f *Fake) begin() error {
+	if err := f.reborn(); err != nil {
+		return err
+	}
 	lf := &life{over: make(chan struct{})}
 	lf.server = &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(lf, w, r) }),
-		ErrorLog:          log.New(discard{}, "", 0),
+		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		ConnState:         func(c net.Conn, s http.ConnState) { f.counted(lf, c, s) },
 		BaseContext:       func(net.Listener) context.Context { return context.Background() },
 	}
@@ -377,7 +386,3 @@ func replaceFile(path, text string) error {
 	}
 	return os.Rename(partial, path)
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }

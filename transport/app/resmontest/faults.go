@@ -25,6 +25,7 @@ type Fault struct {
 	before     func(*request)
 	instead    func(*Fake, *request) answer
 	after      func(*Fake, answer) answer
+	reborn     bool
 }
 
 // A Scope says which requests meet a fault. The zero value is every request
@@ -123,11 +124,12 @@ func (f *Fake) meet(e *Request) []*Injected {
 	return met
 }
 
-// wait holds a request until the fault is released, its time is over, the caller
-// has gone or the life has ended.
-func (in *Injected) wait(over <-chan struct{}, ctx context.Context) {
+// wait holds a request until the fault is released or its time is over. It is
+// false when there is nobody to answer any more: the caller has gone, or the
+// life has ended.
+func (in *Injected) wait(ctx context.Context, over <-chan struct{}) bool {
 	if !in.Fault.holds {
-		return
+		return true
 	}
 	var due <-chan time.Time
 	if in.Fault.delay > 0 {
@@ -139,8 +141,11 @@ func (in *Injected) wait(over <-chan struct{}, ctx context.Context) {
 	case <-due:
 	case <-in.release:
 	case <-over:
+		return false
 	case <-ctx.Done():
+		return false
 	}
+	return true
 }
 
 // Slow waits for d before the request is handled, or until Release.
@@ -199,6 +204,10 @@ func Echo(code int) Fault {
 		return plain(code, "%s", said).with("X-Resmon-Debug", said).with("Set-Cookie", "session="+Planted)
 	}}
 }
+
+// RestartAfter answers, and is another life when the next request comes: a
+// restart between two requests of one call. Scope.Times should be 1.
+func RestartAfter() Fault { return Fault{name: "restart_after", reborn: true} }
 
 const runTemplate = "/api/routines/{routine_id}/run"
 

@@ -64,8 +64,7 @@ func (f *Fake) serve(lf *life, w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	for _, fault := range met {
-		fault.wait(lf.over, req.Context())
-		if fault.Fault.dropBefore {
+		if !fault.wait(req.Context(), lf.over) || fault.Fault.dropBefore {
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -134,6 +133,12 @@ func (f *Fake) answer(entry *Request, found *route, id string, allow []string, q
 	for _, fault := range met {
 		if fault.Fault.after != nil {
 			a = fault.Fault.after(f, a)
+		}
+		if fault.Fault.reborn {
+			if err := f.reborn(); err != nil {
+				return plain(http.StatusInternalServerError, "%s", err)
+			}
+			a = a.with("Connection", "close")
 		}
 	}
 	return a

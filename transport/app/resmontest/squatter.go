@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -55,7 +55,7 @@ func NewSquatter(port int, kind SquatterKind) (*Squatter, error) {
 		return nil, fmt.Errorf("resmontest: %w", err)
 	}
 	s := &Squatter{port: l.Addr().(*net.TCPAddr).Port, over: make(chan struct{})}
-	s.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0),
+	s.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(kind, w, r) }),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			if state == http.StateNew {
