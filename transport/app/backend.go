@@ -54,8 +54,9 @@ type Backend struct {
 	surface *Surface
 	opts    Options
 	tools   []broker.Tool
-	state   string // directory of the token file
-	alone   map[string]chan struct{}
+	state   string                   // directory of the token file
+	alone   map[string]chan struct{} // one call at a time, of each tool that wants it
+	slots   chan struct{}            // requests at once, over all attachments
 
 	mu      sync.Mutex
 	att     *attachment
@@ -90,7 +91,8 @@ func New(surface *Surface, opts Options) *Backend {
 		opts.Dial = new(net.Dialer).DialContext
 	}
 	opts.ReadOnly = opts.ReadOnly || surface.ReadOnly(opts.Env)
-	b := &Backend{surface: surface, opts: opts, tools: surface.List(opts.ReadOnly), lives: map[*life]bool{}, alone: map[string]chan struct{}{}}
+	b := &Backend{surface: surface, opts: opts, tools: surface.List(opts.ReadOnly), lives: map[*life]bool{}, alone: map[string]chan struct{}{},
+		slots: make(chan struct{}, opts.MaxInFlight+beside)}
 	for _, t := range surface.Tools {
 		b.alone[t.Name] = make(chan struct{}, 1)
 	}

@@ -172,6 +172,12 @@ func (c *Call) send(r Request) (*Reply, *Problem) {
 	writes := endpoint.Method != Get && c.tool.Effects != broker.Read
 	ctx, cancel := c.patience(writes)
 	defer cancel()
+	select {
+	case c.b.slots <- struct{}{}:
+		defer func() { <-c.b.slots }()
+	case <-c.ctx.Done():
+		return nil, c.stopped("timeout")
+	}
 	c.wrote = c.wrote || writes
 	reply, failed := c.att.wire.do(ctx, endpoint.Method, endpoint.path(r.ID), query, r.Body)
 	if failed != nil {

@@ -67,8 +67,8 @@ func (s *Surface) Refuse(verb string, r *broker.Refusal, tried ...string) json.R
 	}
 	message := r.Message
 	if r.Code == broker.CodeVerbUnknown {
-		message = "There is no tool " + verb + " here."
 		detail["name"] = cut(verb, maxField)
+		message = "There is no tool " + cut(verb, maxField) + " here."
 	}
 	if said.reason != "" {
 		detail["reason"] = said.reason

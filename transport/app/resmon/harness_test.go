@@ -218,6 +218,7 @@ func (d *dials) count() int {
 type lines struct {
 	mu   sync.Mutex
 	open int
+	peak int
 	none chan struct{} // closed while there is none
 }
 
@@ -237,6 +238,7 @@ func (l *lines) dial(ctx context.Context, network, address string) (net.Conn, er
 	if l.open++; l.open == 1 {
 		l.none = make(chan struct{})
 	}
+	l.peak = max(l.peak, l.open)
 	return &line{Conn: conn, of: l}, nil
 }
 

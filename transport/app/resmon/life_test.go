@@ -295,9 +295,10 @@ func TestACallerWhoGoesEndsAReadAndIsOutlivedByAWrite(t *testing.T) {
 func TestNoAnswerCrossesFromOneInstanceToAnother(t *testing.T) {
 	const instances, sessions, calls = 8, 64, 12
 	var rigs []*rig
+	conns := make([]lines, instances)
 	for i := range instances {
 		fake := resmontest.Run(t, resmontest.Options{Data: resmontest.Small, Stamp: fmt.Sprintf("stamp-%d-", i), FirstID: int64(1000 * (i + 1))})
-		rigs = append(rigs, reach(t, fake, app.Options{Env: fake.Env(), MaxInFlight: 4}))
+		rigs = append(rigs, reach(t, fake, app.Options{Env: fake.Env(), MaxInFlight: 4, Dial: conns[i].dial}))
 		fake.Inject(resmontest.DropBefore(), resmontest.Scope{Template: "/api/profiles", Skip: 3, Times: 5})
 		fake.Inject(resmontest.Status(503), resmontest.Scope{Template: "/api/watchdog", Skip: 2, Times: 5})
 	}
@@ -326,9 +327,12 @@ func TestNoAnswerCrossesFromOneInstanceToAnother(t *testing.T) {
 	}
 	wg.Wait()
 	for i, r := range rigs {
-		if _, _, peak := r.fake.Connections(); peak > 16 { // 4 seats and 4 for control, and as many of a pool that was dropped and still runs
-			t.Errorf("instance %d had %d connections at once", i, peak)
+		// 4 seats and 4 for control, and as many of pools that were dropped and are still used.
+		conns[i].mu.Lock()
+		if conns[i].peak > 16 {
+			t.Errorf("instance %d had %d connections at once", i, conns[i].peak)
 		}
+		conns[i].mu.Unlock()
 		for _, q := range r.fake.Requests() {
 			if q.Token != resmontest.TokenCurrent || q.Exposed {
 				t.Errorf("instance %d: %+v", i, q)

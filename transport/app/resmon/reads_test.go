@@ -255,7 +255,9 @@ func TestAFilterLooksBeyondTheFirstPage(t *testing.T) {
 
 func TestARunIsWholeWithReadableParameters(t *testing.T) {
 	r := small(t)
-	get := func(n int) map[string]any { return r.good("get_execution", `{"exec_id":`+r.id(r.fake.ExecutionID(n))+`}`) }
+	get := func(n int) map[string]any {
+		return r.good("get_execution", `{"exec_id":`+r.id(r.fake.ExecutionID(n))+`}`)
+	}
 	starts := get(resmontest.RunWithStarts)["parameters"].(map[string]any)["default_starts"].(map[string]any)["biorxiv"].(map[string]any)
 	if fmt.Sprint(starts["days"]) != "3" || starts["sentence"] == nil {
 		t.Errorf("%v", starts)

@@ -109,8 +109,8 @@ func TestRestartKeepsThePortAndTheDataAndNothingElse(t *testing.T) {
 	if e["status"] != "interrupted" || e["interrupted_reason"] != "owner_dead" || e["owner_runtime_id"] != runtime || e["end_time"] == nil {
 		t.Errorf("the run is %v", e)
 	}
-	if len(f.Running()) != 0 {
-		t.Errorf("runs %v", f.Running())
+	if seeded := must(t, f, "GET", "/api/executions/16", "").object(t); seeded["status"] != "interrupted" || len(f.Running()) != 0 {
+		t.Errorf("execution %v is %v; running %v", seeded["id"], seeded["status"], f.Running())
 	}
 	if f.Requests()[0].Life != runtime || f.Requests()[2].Life != f.RuntimeID() {
 		t.Error("the record does not tell the lives apart")

@@ -82,8 +82,20 @@ func TestInactiveRoutineRunsByHand(t *testing.T) {
 func TestQueuedRunsWithoutAnIDAreTheDefault(t *testing.T) {
 	f := Run(t, Options{Data: Small, MaxRuns: 1})
 	started(t, f, RoutineActive)
-	if o := started(t, f, RoutineInactive).object(t); o["queued"] != true || o["request_id"] != nil {
+	if o := started(t, f, RoutineInactive).object(t); o["queued"] != true || o["request_id"] != nil || o["queue_position"] != json.Number("1") {
 		t.Errorf("%v", o)
+	}
+	if o := started(t, f, RoutineIntent).object(t); o["queue_position"] != json.Number("2") {
+		t.Errorf("%v", o)
+	}
+	// They run one after the other, in the order in which they came.
+	for _, n := range []int{RoutineInactive, RoutineIntent} {
+		if err := f.Finish(f.Running()[0], "completed"); err != nil {
+			t.Fatal(err)
+		}
+		if e := must(t, f, "GET", fmt.Sprintf("/api/executions/%d", f.Running()[0]), "").object(t); e["routine_id"] != json.Number(fmt.Sprint(f.RoutineID(n))) || e["request_id"] != nil {
+			t.Errorf("%v runs, want routine %d", e["routine_id"], n)
+		}
 	}
 }
 

@@ -72,10 +72,11 @@ func newWorld(o Options) *world {
 }
 
 // newLife is what a start of resmon does to its data: runs of the process that
-// went away are interrupted, and its queue is forgotten.
+// went away are interrupted, and its queue is forgotten. The first start leaves
+// the data set as it was made.
 func (w *world) newLife(runtimeID string) {
 	for _, e := range w.executions {
-		if _, runs := w.live[e.ID]; runs {
+		if _, live := w.live[e.ID]; live || (e.Status == "running" && w.runtimeID != "") {
 			e.Status, e.InterruptedReason, e.EndTime = "interrupted", ptr("owner_dead"), ptr(w.now())
 		}
 	}
