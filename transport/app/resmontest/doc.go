@@ -11,7 +11,7 @@
 //
 // What it answers is checked against recorded answers of resmon 1.6.1 by
 // captures_test.go, with a table of the places where the contract is newer. It
-// bounds what it keeps (10,000 requests of 64 KiB each), and holds no token in
+// bounds what it keeps (10,000 requests, 64 KiB of each body; the oldest go), and holds no token in
 // its record.
 //
 // A Fake is safe for concurrent use. Data is guarded by one mutex that is not

@@ -103,7 +103,8 @@ func bearer(values []string) string {
 	return strings.TrimSpace(token)
 }
 
-// Requests lists the newest 10,000 requests of all lives, oldest first.
+// Requests lists what came over all lives, oldest first: at most 10,000, and the
+// oldest went first.
 func (f *Fake) Requests() []Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,8 +123,7 @@ func (f *Fake) Forget() {
 	f.record = nil
 }
 
-// Pairs lists the routes that were asked and are in the record, each once, in the order of
-// the contract.
+// Pairs lists the routes of the record, each once, in the order of the contract.
 func (f *Fake) Pairs() []Pair {
 	f.mu.Lock()
 	defer f.mu.Unlock()
