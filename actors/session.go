@@ -102,6 +102,8 @@ type session struct {
 	// idle session, of which there are thousands, must cost next to nothing.
 	calls  []*inflight
 	left   []leftCall
+	early  recent // cancels that came before their requests
+	ended  recent // requests that have ended
 	count  uint64
 	ending bool
 }
@@ -165,6 +167,10 @@ func (s *session) submit(m *submit) {
 	if req.RequestID != "" && s.findRequest(req.RequestID) != nil {
 		m.settle(Reply{Refusal: broker.Refuse(broker.CodeDuplicateRequestID,
 			"A request with this id is still in flight on this session.", nil)})
+		return
+	}
+	if s.overtaken(req.RequestID) {
+		m.settle(Reply{Cancelled: true})
 		return
 	}
 	if limit := s.sys.opts.MaxCallsPerSession; len(s.calls) >= limit {
@@ -241,6 +247,9 @@ func (s *session) end(c *inflight, r Reply) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	if id := c.submit.req.RequestID; id != "" {
+		s.ended.add(id, s.sys.now())
+	}
 	c.submit.settle(r)
 }
 
@@ -254,7 +263,9 @@ func (s *session) cancel(requestID, reason string) {
 		s.takeBack(c, reason)
 		return
 	}
-	s.cancelLeft(requestID)
+	if !s.cancelLeft(requestID) {
+		s.foresee(requestID)
+	}
 }
 
 func (s *session) takeBack(c *inflight, reason string) {
@@ -269,16 +280,18 @@ func (s *session) takeBack(c *inflight, reason string) {
 }
 
 // cancelLeft cancels the job of a call whose connection had dropped before the
-// cancel came; the two race over different connections.
-func (s *session) cancelLeft(requestID string) {
+// cancel came; the two race over different connections. It is false when there
+// is none.
+func (s *session) cancelLeft(requestID string) bool {
 	i := slices.IndexFunc(s.left, func(l leftCall) bool { return l.requestID == requestID })
 	if i < 0 {
-		return
+		return false
 	}
 	if pid, ok := s.sys.jobs.Load(s.left[i].jobID); ok {
 		s.sys.send(pid.(*actor.PID), &cancelJob{reason: "the client cancelled its request", by: s.info.Principal, reply: make(chan error, 1)})
 	}
 	s.left = slices.Delete(s.left, i, i+1)
+	return true
 }
 
 // drop applies DESIGN section 4 "Disconnect": the backend knows whether the

@@ -32,7 +32,7 @@ func AppSettings(app string) Settings {
 
 // notOfApps are the keys of `berth` that say what an app's contract says, so
 // that an entry cannot.
-var notOfApps = []string{"instances", "promote_after", "long", "verbs", "trust_annotations", "effects", "handshake", "max_answer"}
+var notOfApps = []string{"instances", "promote_after", "long", "verbs", "trust_annotations", "effects", "handshake", "max_answer", "headers_command", "headers_ttl", "headers_timeout"}
 
 // appOf gives the app that an entry names, or "".
 func (e *entry) appOf() string {

@@ -15,6 +15,10 @@ func berthWith(body string) string {
 	return entryWith(`{"command": "x", "berth":` + "\n" + body + `}`)
 }
 
+func webWith(body string) string {
+	return entryWith(`{"url": "http://h", "berth":` + "\n" + body + `}`)
+}
+
 func TestProblemsAreNamedWithTheirPlace(t *testing.T) {
 	tests := []struct {
 		name, text string
@@ -123,6 +127,16 @@ func TestProblemsAreNamedWithTheirPlace(t *testing.T) {
 		{"an app for each session", entryWith(`{"berth": {"app": "resmon", "instances": "session"}}`), "2:29 /mcpServers/a/berth/instances", "its contract says it"},
 		{"a second app without variables of its own", "{\"mcpServers\": {\"a\": {\"berth\": {\"app\": \"resmon\"}},\n\"b\": {\"berth\": {\"app\": \"resmon\"}}}}", "2:6 /mcpServers/b", "neither this backend nor \"a\" has an env of its own"},
 		{"a rule for a profile of nothing", `{"berth": {"profiles": {"x": {"read_only": true}}}}`, "1:30 /berth/profiles/x", "is no profile"},
+		{"a headers_command without a program", webWith(`{"headers_command": []}`), "3:21 /mcpServers/a/berth/headers_command", "must name a program"},
+		{"a headers_command of an empty program", webWith(`{"headers_command": ["", "x"]}`), "3:22 /mcpServers/a/berth/headers_command/0", "must name a program"},
+		{"a headers_command that is text", webWith(`{"headers_command": "token --now"}`), "3:21 /mcpServers/a/berth/headers_command", "must be a list, not text"},
+		{"a headers_command of an object", webWith(`{"headers_command": ["x", {}]}`), "3:27 /mcpServers/a/berth/headers_command/1", "must be text"},
+		{"a headers_command with an unset variable", webWith(`{"headers_command": ["x", "${HOME_OF_NOBODY}"]}`), "3:27 /mcpServers/a/berth/headers_command/1", "is not set"},
+		{"a headers_command of a child", berthWith(`{"headers_command": ["x"]}`), "3:2 /mcpServers/a/berth/headers_command", "means nothing for a backend of type stdio"},
+		{"a headers_ttl of a child", berthWith(`{"headers_ttl": "1m"}`), "3:2 /mcpServers/a/berth/headers_ttl", "means nothing for a backend of type stdio"},
+		{"a headers_ttl alone", webWith(`{"headers_ttl": "1m"}`), "3:2 /mcpServers/a/berth/headers_ttl", "without a headers_command"},
+		{"a headers_ttl that is too short", webWith(`{"headers_command": ["x"], "headers_ttl": "1ms"}`), "3:43 /mcpServers/a/berth/headers_ttl", "out of range"},
+		{"a headers_timeout for ever", webWith(`{"headers_command": ["x"], "headers_timeout": "never"}`), "3:47 /mcpServers/a/berth/headers_timeout", "must be a duration"},
 
 		{"an unknown key at the top", `{"berth": {"port": 1}}`, "1:12 /berth/port", "is no key"},
 		{"an address without a port", `{"berth": {"listen": "localhost"}}`, "1:22 /berth/listen", "must be an address"},

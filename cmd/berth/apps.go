@@ -81,13 +81,13 @@ func follow(t *localapp.Tracks) *broker.Follow {
 // source of the catalog.
 func (b *running) addApp(opts *actors.Options, c config.Backend) {
 	s := surfaces[c.Settings.App]()
-	env := reveal(c.Env)
+	env := c.Env.Reveal()
 	if c.Env == nil { // its own map, or the process's: never both
 		env = b.environment(s)
 	}
 	readOnly := c.Settings.ReadOnly || s.ReadOnly(env)
 	backend := b.appBackend(s, c.Name, localapp.Options{Env: env, ReadOnly: readOnly, MaxInFlight: c.Settings.MaxInFlight}, c.Settings)
-	backend.Eager, backend.EnvNames = c.Settings.Start == config.Eager, names(c.Env)
+	backend.Eager, backend.EnvNames = c.Settings.Start == config.Eager, c.Env.Names()
 	opts.Sources = append(opts.Sources, appSource(s, c.Name, readOnly))
 	opts.Backends = append(opts.Backends, backend)
 }
