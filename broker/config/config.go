@@ -199,6 +199,16 @@ type Settings struct {
 	// to in, and only by handshake can its tools ask for something in the middle
 	// of a call.
 	Handshake bool `key:"handshake" default:"false"`
+	// For a backend of type http that needs a fresh token: a program and its
+	// arguments, without a shell, whose standard output is a JSON object of
+	// headers. They are sent with every request and go before those in
+	// `headers`. It runs before the first request, after `headers_ttl`, and after
+	// the backend answered 401 or 403.
+	HeadersCommand SecretList `key:"headers_command"`
+	// How long its headers are used.
+	HeadersTTL time.Duration `key:"headers_ttl" default:"never" never:"true" min:"1s" max:"720h"`
+	// How long it may take.
+	HeadersTimeout time.Duration `key:"headers_timeout" default:"10s" min:"100ms" max:"5m"`
 }
 
 // VerbRule is what applies to the verbs that a glob names. A zero field says

@@ -113,8 +113,8 @@ func TestEveryKeyIsRead(t *testing.T) {
 						Tracks: TrackRule{Handle: "/a~1b/0", Verb: "export_status", Argument: "id", Status: "/s", Running: []string{"r"}, Succeeded: []string{"ok", "fine"},
 							Failed: []string{"f"}, Cancelled: []string{"c"}, Lost: []string{"l"}, Result: "/out", Message: "/why"}}, {Glob: "get_?", PromoteAfter: Never}},
 					TrustAnnotations: true, Effects: []EffectRule{{"find_*", broker.Read}, {"drop", broker.Write | broker.Destroy}},
-					MaxAnswer: 1 << 20, Handshake: true, Disabled: false}},
-			{Name: "web", Kind: HTTP, URL: NewSecret("https://api.example.com/mcp"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Settings: DefaultSettings()},
+					MaxAnswer: 1 << 20, Handshake: true, HeadersTTL: Never, HeadersTimeout: 10 * time.Second, Disabled: false}},
+			{Name: "web", Kind: HTTP, URL: NewSecret("https://api.example.com/mcp"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Settings: tokenSettings()},
 			{Name: "zz", Kind: Stdio, Command: "z", Env: SecretMap{}, Settings: disabledSettings()},
 		},
 	}
@@ -132,6 +132,13 @@ func TestEveryKeyIsRead(t *testing.T) {
 			}
 		}
 	}
+}
+
+func tokenSettings() Settings {
+	s := DefaultSettings()
+	s.HeadersCommand = SecretList{NewSecret("/srv/app/token"), NewSecret("--key"), NewSecret("s3cr3t-value")}
+	s.HeadersTTL, s.HeadersTimeout = 50*time.Minute, 20*time.Second
+	return s
 }
 
 func disabledSettings() Settings {
@@ -195,6 +202,10 @@ mcpServers:
   web:
     url: https://${HOST}/mcp
     headers: {X-Key: "${TOKEN}"}
+    berth:
+      headers_command: ["${DIR}/token", --key, "${TOKEN}"]
+      headers_ttl: 50m
+      headers_timeout: 20s
   zz:
     command: z
     berth: {disabled: true}
@@ -215,7 +226,8 @@ berth:
 
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	want := Settings{Start: Lazy, Instances: Shared, MaxInFlight: 16, MaxQueued: 256, MaxQueuedJobs: 1024, QueueTimeout: time.Minute,
-		StartTimeout: 30 * time.Second, CallTimeout: 30 * time.Minute, IdleTimeout: Never, MaxAnswer: 64 << 20, CancelGrace: 10 * time.Second}
+		StartTimeout: 30 * time.Second, CallTimeout: 30 * time.Minute, IdleTimeout: Never, MaxAnswer: 64 << 20, CancelGrace: 10 * time.Second,
+		HeadersTTL: Never, HeadersTimeout: 10 * time.Second}
 	if got := DefaultSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("settings\n got %+v\nwant %+v", got, want)
 	}

@@ -155,7 +155,7 @@ func (b *running) openState(ctx context.Context, path string) error {
 func (b *running) openJournal(ctx context.Context) error {
 	var err error
 	if b.journal, err = journal.Open(b.dir.Path(journalFile), journal.Options{Logger: b.log, Hook: failpoint()}); err != nil {
-		return fmt.Errorf("open the journal: %w", err)
+		return &failure{exit: exitJournal, code: codeJournal, message: "The journal cannot be used: " + sentence(err), more: journalAdvice(err)}
 	}
 	recovery, err := b.journal.Recover(ctx, time.Now())
 	if err != nil {

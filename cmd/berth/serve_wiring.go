@@ -79,7 +79,7 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 	if c.Kind == config.Stdio {
 		upstream = mcpclient.NewStdio(mcpclient.StdioConfig{Start: b.starter(c)}, client)
 	} else {
-		upstream = mcpclient.NewHTTP(mcpclient.HTTPConfig{URL: c.URL.Reveal(), Headers: reveal(c.Headers)}, client)
+		upstream = b.upstreamHTTP(c, client)
 	}
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: c.Name, Kind: string(c.Kind), Upstream: upstream,
@@ -115,14 +115,6 @@ func (b *running) starter(c config.Backend) func(context.Context) (mcpclient.Chi
 		}
 		return mcpclient.Child{Stdin: p.Stdin, Stdout: p.Stdout, PID: p.PID, Life: p}, nil
 	}
-}
-
-func reveal(m config.SecretMap) map[string]string {
-	out := make(map[string]string, len(m))
-	for name, value := range m {
-		out[name] = value.Reveal()
-	}
-	return out
 }
 
 func names(m config.SecretMap) []string {

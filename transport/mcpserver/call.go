@@ -57,7 +57,14 @@ func (s *Server) callTool(rq *request) {
 	}
 	s.run(x, func(ctx context.Context) []byte {
 		if refusal != nil {
-			if profile, refusal = s.awaitOwners(ctx, rq.profile, owners); refusal != nil {
+			waiting, done := s.waits.enter(ctx, rq)
+			profile, refusal = s.awaitOwners(waiting, rq.profile, owners)
+			cancelled := waiting.Err() != nil
+			done()
+			switch {
+			case cancelled:
+				return nil
+			case refusal != nil:
 				return refusalError(rq.msg.ID, refusal)
 			}
 			if plan, refusal = check(rq, profile, tc); refusal != nil {
