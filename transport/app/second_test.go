@@ -188,6 +188,27 @@ func TestAServerThatClosesEachConnectionIsConfirmedAllTheSame(t *testing.T) {
 	}
 }
 
+func TestAServerThatHangsUpAfterEachHealthCheckIsNotAskedForEver(t *testing.T) {
+	app := startNotes(t)
+	app.healthy = func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		conn.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{\"status\":\"ok\"}"))
+		conn.Close()
+	}
+	_, conn := openNotes(t, Options{Env: app.env})
+	text, isError := callNotes(t, conn, "list_notes", `{"shelf":1}`)
+	if !isError || !strings.Contains(text, `"reason":"closed"`) {
+		t.Errorf("%s", text)
+	}
+	if n := strings.Count(app.requests(), "/up"); n > 2*maxStale {
+		t.Errorf("%d health checks", n)
+	}
+}
+
 func TestHealthIsJudgedByWhatItSays(t *testing.T) {
 	tests := []struct{ name, body, want string }{
 		{"no JSON", `ok`, `"not_notes":["BASE"],"status":200`},
