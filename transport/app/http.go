@@ -64,7 +64,7 @@ type wire struct {
 	dropped atomic.Bool // no request begins on it any more
 
 	mu    sync.Mutex
-	spare net.Conn // confirmed, not in the pool yet
+	spare *link // confirmed, not in the pool yet
 }
 
 func newWire(n named, token, health string, limits Limits, connections int, dial func(context.Context, string, string) (net.Conn, error)) *wire {
@@ -105,15 +105,21 @@ func (w *wire) connect(ctx context.Context, _, _ string) (net.Conn, error) {
 	conn := w.spare
 	w.spare = nil
 	w.mu.Unlock()
-	if conn != nil {
+	if conn != nil && !hasEnded(conn.Conn) {
 		return conn, nil
 	}
+	if conn != nil {
+		conn.Close()
+	}
 	conn, _, err := w.probe(ctx)
-	return conn, err
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
 }
 
 // probe opens a connection and asks for the app's health on it.
-func (w *wire) probe(ctx context.Context) (net.Conn, *Reply, error) {
+func (w *wire) probe(ctx context.Context) (*link, *Reply, error) {
 	conn, err := w.open(ctx)
 	if err != nil {
 		return nil, nil, &errProbe{err: err}
@@ -135,7 +141,7 @@ func (w *wire) probe(ctx context.Context) (net.Conn, *Reply, error) {
 	return conn, reply, nil
 }
 
-func (w *wire) open(ctx context.Context) (net.Conn, error) {
+func (w *wire) open(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.limits.Connect)
 	defer cancel()
 	conn, err := w.dial(ctx, "tcp4", w.addr)
@@ -199,7 +205,7 @@ func isNetwork(err error) bool {
 }
 
 // seed keeps a confirmed connection for the first request.
-func (w *wire) seed(conn net.Conn) {
+func (w *wire) seed(conn *link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.spare = conn
@@ -249,6 +255,7 @@ func (w *wire) request(ctx context.Context, method Method, target string, body j
 // errHTTP is why a request got no answer that could be read.
 type errHTTP struct {
 	sent   bool   // it may have been handed over
+	stale  bool   // certainly not, because its connection had ended before
 	status int    // the status line came; the body did not
 	reason string // refused, timeout, closed or truncated; too_large
 	err    error
@@ -266,21 +273,22 @@ func (w *wire) do(ctx context.Context, method Method, target string, query url.V
 		target += "?" + query.Encode()
 	}
 	defer w.swept()
-	for {
-		resp, failed, again := w.roundTrip(ctx, method, target, body)
+	for tries := 1; ; tries++ {
+		resp, failed := w.roundTrip(ctx, method, target, body)
 		switch {
-		case again:
-		case failed != nil:
-			return nil, failed
-		default:
+		case failed == nil:
 			return w.read(ctx, resp)
+		case !failed.stale || tries > maxStale:
+			return nil, failed
 		}
 	}
 }
 
-// roundTrip makes one attempt. again: nothing of it was written, on a pooled
-// connection, of which there are few and each is tried once.
-func (w *wire) roundTrip(ctx context.Context, method Method, target string, body json.RawMessage) (resp *http.Response, failed *errHTTP, again bool) {
+// maxStale bounds how many connections in a row may turn out to have ended.
+const maxStale = 16
+
+// roundTrip makes one attempt.
+func (w *wire) roundTrip(ctx context.Context, method Method, target string, body json.RawMessage) (*http.Response, *errHTTP) {
 	var (
 		mu     sync.Mutex
 		on     *link
@@ -297,22 +305,21 @@ func (w *wire) roundTrip(ctx context.Context, method Method, target string, body
 	}
 	req, err := w.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: got}), method, target, body)
 	if err != nil {
-		return nil, &errHTTP{reason: "refused", err: err}, false
+		return nil, &errHTTP{reason: "refused", err: err}
 	}
 	if method == Get {
 		req.Body = unreplayable{}
 	}
 	// RoundTrip, not a client: it follows no redirect and keeps no cookies.
-	if resp, err = w.pool.RoundTrip(req); err == nil {
-		return resp, nil, false
+	resp, err := w.pool.RoundTrip(req)
+	if err == nil {
+		return resp, nil
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	sent := on != nil && !on.seal(mark)
-	if on != nil && !sent && reused && ctx.Err() == nil {
-		return nil, nil, true
-	}
-	return nil, &errHTTP{sent: sent, reason: reasonOf(ctx, err), err: err}, false
+	stale := on != nil && !sent && (reused || errors.Is(err, errStale)) && ctx.Err() == nil
+	return nil, &errHTTP{sent: sent, stale: stale, reason: reasonOf(ctx, err), err: err}
 }
 
 func (w *wire) read(ctx context.Context, resp *http.Response) (*Reply, *errHTTP) {

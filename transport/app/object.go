@@ -27,8 +27,15 @@ func ReadObject(raw json.RawMessage) (o Object, ok bool) {
 	if err != nil {
 		return nil, false
 	}
+	o = make(Object, 0, len(members))
+	at := make(map[string]int, len(members))
 	for _, m := range members {
-		o = o.Set(m.Name, m.Value)
+		if i, seen := at[m.Name]; seen {
+			o[i].Value = m.Value
+			continue
+		}
+		at[m.Name] = len(o)
+		o = append(o, Field{m.Name, m.Value})
 	}
 	return o, true
 }

@@ -188,6 +188,27 @@ func TestAServerThatClosesEachConnectionIsConfirmedAllTheSame(t *testing.T) {
 	}
 }
 
+func TestAServerThatHangsUpAfterEachHealthCheckIsNotAskedForEver(t *testing.T) {
+	app := startNotes(t)
+	app.healthy = func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		conn.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{\"status\":\"ok\"}"))
+		conn.Close()
+	}
+	_, conn := openNotes(t, Options{Env: app.env})
+	text, isError := callNotes(t, conn, "list_notes", `{"shelf":1}`)
+	if !isError || !strings.Contains(text, `"reason":"closed"`) {
+		t.Errorf("%s", text)
+	}
+	if n := strings.Count(app.requests(), "/up"); n > 2*maxStale {
+		t.Errorf("%d health checks", n)
+	}
+}
+
 func TestHealthIsJudgedByWhatItSays(t *testing.T) {
 	tests := []struct{ name, body, want string }{
 		{"no JSON", `ok`, `"not_notes":["BASE"],"status":200`},
@@ -260,28 +281,21 @@ func TestACallWaitsNoLongerThanItsLimits(t *testing.T) {
 	}
 }
 
-func TestOneCallAtATimeWhereATurnIsNeeded(t *testing.T) {
+func TestACallThatWaitsForItsTurnInVainHasDoneNothing(t *testing.T) {
 	app := startNotes(t)
-	release, reached := make(chan struct{}), make(chan struct{}, 1)
-	app.answer = func(w http.ResponseWriter, r *http.Request) {
-		reached <- struct{}{}
-		<-release
-		w.Write([]byte(`{}`))
-	}
-	_, conn := openNotes(t, Options{Env: app.env, Limits: Limits{Call: 200 * time.Millisecond}})
-	first := make(chan string, 1)
-	go func() {
-		a, err := conn.Call(context.Background(), &broker.Call{Params: json.RawMessage(`{"name":"add_note","arguments":{"shelf":1,"text":"x"}}`)}, broker.Peer{})
-		if err != nil {
-			t.Error(err)
-		}
-		first <- string(a.Result)
-	}()
-	<-reached
+	b, conn := openNotes(t, Options{Env: app.env, Limits: Limits{Call: 50 * time.Millisecond}})
+	b.alone["add_note"] <- struct{}{} // another call has it
 	text, isError := callNotes(t, conn, "add_note", `{"shelf":1,"text":"y"}`)
-	if !isError || !strings.Contains(text, `"conflict"`) || !strings.Contains(text, "nothing was changed") {
-		t.Errorf("%s", text)
+	if !isError || !strings.Contains(text, `"conflict"`) || !strings.Contains(text, "nothing was changed") || app.requests() != "" {
+		t.Errorf("%s; asked: %s", text, app.requests())
 	}
-	close(release)
-	<-first
+	if text, isError := callNotes(t, conn, "list_notes", `{"shelf":1}`); isError {
+		t.Errorf("another tool waits too: %s", text)
+	}
+	<-b.alone["add_note"]
+	for range 2 { // the turn is given back
+		if text, isError := callNotes(t, conn, "add_note", `{"shelf":1,"text":"y"}`); isError {
+			t.Errorf("%s", text)
+		}
+	}
 }

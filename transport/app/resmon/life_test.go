@@ -293,7 +293,7 @@ func TestACallerWhoGoesEndsAReadAndIsOutlivedByAWrite(t *testing.T) {
 // Eight instances, 64 sessions and faults: each answer is stamped by the
 // instance that gave it.
 func TestNoAnswerCrossesFromOneInstanceToAnother(t *testing.T) {
-	const instances, sessions, calls = 8, 64, 12
+	const instances, sessions, calls = 8, 64, 6
 	var rigs []*rig
 	conns := make([]lines, instances)
 	for i := range instances {

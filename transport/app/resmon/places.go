@@ -41,16 +41,22 @@ func hideText(s string, known ...string) string {
 	return aPath.ReplaceAllString(s, "${1}"+target)
 }
 
+// maxDepth bounds how deep a record is looked into: each level is read again.
+// What lies deeper in settings is hidden whole.
+const maxDepth = 16
+
 // hidePlaces replaces addresses, directories and endpoints inside the two
 // settings objects of a whole record, wherever in it they stand.
-func hidePlaces(record app.Object) app.Object {
+func hidePlaces(record app.Object) app.Object { return hidePlacesTo(record, maxDepth) }
+
+func hidePlacesTo(record app.Object, depth int) app.Object {
 	for i, f := range record {
 		switch {
 		case f.Name == "storage_settings" || f.Name == "ai_settings":
-			record[i].Value = hideIn(f.Value, "")
-		default:
+			record[i].Value = hideIn(f.Value, "", maxDepth)
+		case depth > 0:
 			if inner, ok := app.ReadObject(f.Value); ok {
-				record[i].Value = hidePlaces(inner).JSON()
+				record[i].Value = hidePlacesTo(inner, depth-1).JSON()
 			}
 		}
 	}
@@ -59,16 +65,19 @@ func hidePlaces(record app.Object) app.Object {
 
 // hideIn hides inside one value of settings; name is the key that it stands
 // under. A string that holds an object stays one.
-func hideIn(raw json.RawMessage, name string) json.RawMessage {
+func hideIn(raw json.RawMessage, name string, depth int) json.RawMessage {
+	if depth == 0 {
+		return app.Quote(target)
+	}
 	if o, ok := app.ReadObject(raw); ok {
 		for i, f := range o {
-			o[i].Value = hideIn(f.Value, f.Name)
+			o[i].Value = hideIn(f.Value, f.Name, depth-1)
 		}
 		return o.JSON()
 	}
 	if rows, ok := app.ReadArray(raw); ok {
 		for i := range rows {
-			rows[i] = hideIn(rows[i], name)
+			rows[i] = hideIn(rows[i], name, depth-1)
 		}
 		return app.Array(rows)
 	}
@@ -77,7 +86,7 @@ func hideIn(raw json.RawMessage, name string) json.RawMessage {
 	case !ok || s == "":
 		return raw
 	case holdsJSON(s):
-		return app.Quote(string(hideIn(json.RawMessage(s), name)))
+		return app.Quote(string(hideIn(json.RawMessage(s), name, depth-1)))
 	case credentialShaped(name):
 		return app.Quote(redacted)
 	case strings.Contains(s, "@") && aMail.FindString(s) == s:

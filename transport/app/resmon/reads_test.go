@@ -293,6 +293,7 @@ func TestAWholeRecordHidesPlacesInItsSettings(t *testing.T) {
 		{"nested", `{"ai_settings":{"lanes":[{"endpoint":"h:1"},"https://h/p","plain"]}}`, `{"ai_settings":{"lanes":[{"endpoint":"<target>"},"<target>","plain"]}}`},
 		{"a path without a telling name", `{"ai_settings":{"cmd":"/usr/bin/x --a","w":"C:\\x\\y"}}`, `{"ai_settings":{"cmd":"<target> --a","w":"<target>"}}`},
 		{"a credential", `{"ai_settings":{"api_key":"sk-1234","max_tokens":5}}`, `{"ai_settings":{"api_key":"[redacted]","max_tokens":5}}`},
+		{"deeper than is looked", `{"ai_settings":` + strings.Repeat(`[`, 20) + `"http://h"` + strings.Repeat(`]`, 20) + `}`, `{"ai_settings":` + strings.Repeat(`[`, 16) + `"<target>"` + strings.Repeat(`]`, 16) + `}`},
 		{"nothing to hide", `{"ai_settings":null,"storage_settings":"","url":"https://h"}`, `{"ai_settings":null,"storage_settings":"","url":"https://h"}`},
 	}
 	for _, tt := range tests {

@@ -114,7 +114,7 @@ func delivery(body json.RawMessage) (app.Object, bool) {
 	var snapshots []string
 	rows, _ := app.ReadRows(app.OrNull(answer.Get("deliveries")))
 	for _, row := range rows {
-		snapshots = append(snapshots, stringsIn(row.Get("target_snapshot"))...)
+		snapshots = append(snapshots, stringsIn(row.Get("target_snapshot"), maxDepth)...)
 	}
 	last, _ := app.ReadObject(app.OrNull(summary.Get("last")))
 	lastError := app.OrNull(last.Get("last_error"))
@@ -135,7 +135,10 @@ func delivery(body json.RawMessage) (app.Object, bool) {
 
 // stringsIn lists the strings in a value: a snapshot is one, or an object of
 // them.
-func stringsIn(raw json.RawMessage) []string {
+func stringsIn(raw json.RawMessage, depth int) []string {
+	if depth == 0 {
+		return nil
+	}
 	if s, ok := shape.Text(app.OrNull(raw)); ok {
 		if !holdsJSON(s) {
 			return []string{s}
@@ -145,11 +148,11 @@ func stringsIn(raw json.RawMessage) []string {
 	var out []string
 	o, _ := app.ReadObject(app.OrNull(raw))
 	for _, f := range o {
-		out = append(out, stringsIn(f.Value)...)
+		out = append(out, stringsIn(f.Value, depth-1)...)
 	}
 	rows, _ := app.ReadArray(app.OrNull(raw))
 	for _, r := range rows {
-		out = append(out, stringsIn(r)...)
+		out = append(out, stringsIn(r, depth-1)...)
 	}
 	return out
 }
