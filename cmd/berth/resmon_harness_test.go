@@ -134,6 +134,7 @@ type caller struct {
 	era     era
 	header  http.Header
 	client  *http.Client
+	ctx     context.Context // of its requests; nil: the background
 	session string
 	mu      sync.Mutex
 	lastID  int
@@ -179,7 +180,11 @@ func (c *caller) ask(method string, params map[string]any) (response []byte, sta
 	if err != nil {
 		return nil, 0, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), brokerproc.Patience)
+	ctx := c.ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, brokerproc.Patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.h.base+c.path, bytes.NewReader(body))
 	if err != nil {

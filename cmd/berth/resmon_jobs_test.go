@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -255,4 +256,39 @@ func TestAHundredCallsWithResmonDownShareWhatTheyFind(t *testing.T) {
 		})
 	}
 	calls.Wait()
+}
+
+// A caller whose connection drops finds its run among its jobs.
+func TestARunWhoseCallerHasGoneIsFound(t *testing.T) {
+	t.Parallel()
+	f := resmontest.Run(t, resmontest.Options{Data: resmontest.Small})
+	h := newHall(t, map[string]any{"resmon": appEntry(f, nil)}, nil)
+	c := h.caller("resmon", handshake)
+	held := f.Inject(resmontest.Hold(), resmontest.Scope{Template: "/api/search/sweep"})
+	ctx, leave := context.WithCancel(context.Background())
+	c.ctx = ctx
+	gone := make(chan error, 1)
+	go func() {
+		_, err := c.try("run_sweep", sweep)
+		gone <- err
+	}()
+	<-held.Reached()
+	leave()
+	if err := <-gone; err == nil {
+		t.Error("the caller was answered")
+	}
+	var list struct {
+		Objects []struct{ JobID, Operation, Status string }
+	}
+	eventually(t, "the call is a job", func() bool {
+		must(t, h.api("/api/v1/jobs", &list))
+		return len(list.Objects) == 1
+	})
+	held.Release()
+	eventually(t, "the run has begun", func() bool { return len(f.Running()) > 0 })
+	running := f.Running()
+	must(t, f.Finish(running[len(running)-1], "completed"))
+	if result, _ := h.ends(list.Objects[0].JobID, "Succeeded", ""); !strings.Contains(string(result), `\"status\":\"completed\"`) || list.Objects[0].Operation != "resmon__run_sweep" {
+		t.Errorf("%+v ended with %s", list.Objects[0], result)
+	}
 }
