@@ -36,13 +36,21 @@ var explained = map[string]string{
 	"list_watch_profiles":   "one row a profile with its names and its basis_warning; the contract has no page argument (60 profiles here)",
 }
 
+// The page for people has the costs between these lines.
+const (
+	userPage   = "../../../docs/resmon.md"
+	costsBegin = "<!-- costs: written by go test ./transport/app/resmon -run TestWhatAnAnswerCosts -update -->\n"
+	costsEnd   = "<!-- end of costs -->"
+)
+
 // TestWhatAnAnswerCosts measures each read at default arguments on the large
-// data set. testdata/cost.md is the table for people; -update writes it.
+// data set, and holds the page to it; -update writes it.
 func TestWhatAnAnswerCosts(t *testing.T) {
 	at := time.Date(2026, 10, 1, 9, 0, 0, 0, time.UTC)
 	r := run(t, resmontest.Options{Data: resmontest.Large, Now: func() time.Time { return at }})
 	var table strings.Builder
 	table.WriteString("| tool | arguments | o200k tokens | rows | why over 4,000 |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(&table, "| `tools/list`, all 25 | | %d | 25 | |\n", tokens(t, listed()))
 	over := map[string]bool{}
 	calls := append([][2]string{}, every...)
 	calls = append(calls, [2]string{"search_corpus", `{"query":"on","mode":"semantic"}`}, [2]string{"list_executions", `{"status":"completed"}`})
@@ -71,7 +79,16 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 			t.Errorf("%s is explained and costs little", name)
 		}
 	}
-	golden(t, "testdata/cost.md", table.String())
+	text, err := os.ReadFile(userPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, begun := strings.Cut(string(text), costsBegin)
+	_, tail, ended := strings.Cut(rest, costsEnd)
+	if !begun || !ended {
+		t.Fatal("the page has no place for the costs")
+	}
+	golden(t, userPage, head+costsBegin+table.String()+costsEnd+tail)
 }
 
 // rowsIn says how many rows an answer lists, where it says so.
@@ -83,16 +100,17 @@ func rowsIn(text string) string {
 	return o.Count.String()
 }
 
-func TestTheListOfToolsIsShortAndAlwaysTheSame(t *testing.T) {
-	list := func() string {
-		var raw []json.RawMessage
-		for _, tool := range Surface().List(false) {
-			raw = append(raw, tool.Raw)
-		}
-		return string(app.Object{{Name: "tools", Value: app.Array(raw)}}.JSON())
+func listed() string {
+	var raw []json.RawMessage
+	for _, tool := range Surface().List(false) {
+		raw = append(raw, tool.Raw)
 	}
-	first := list()
-	if list() != first {
+	return string(app.Object{{Name: "tools", Value: app.Array(raw)}}.JSON())
+}
+
+func TestTheListOfToolsIsShortAndAlwaysTheSame(t *testing.T) {
+	first := listed()
+	if listed() != first {
 		t.Error("two lists differ")
 	}
 	if n := tokens(t, first); n > 10_000 {
