@@ -13,9 +13,12 @@ TEST_TIMEOUT ?= 10m
 BENCH_FLAGS ?=
 CONFORMANCE_FLAGS ?=
 
+# The tests of whole brokers over fakes of resmon, by their names.
+RESMON_TESTS := $(shell grep -hoE '^func Test[A-Za-z0-9_]+' cmd/berth/resmon_*_test.go | sed 's/func /^/; s/$$/$$/' | paste -sd'|')
+
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
-.PHONY: build test lint fuzz demo crash bench conformance test-real generate clean help
+.PHONY: build test test-resmon lint fuzz demo crash bench conformance test-real generate clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -40,6 +43,11 @@ lint: ## gofmt, go vet, staticcheck
 	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet $(PKG)
 	$(GO) tool staticcheck $(PKG)
+
+test-resmon: ## the resmon surface: adapter, fake, and whole brokers over it
+	$(GO) test $(if $(CC_FOUND),-race) -count=1 -timeout $(TEST_TIMEOUT) ./transport/app/... ./broker/catalog ./broker/policy ./broker/config
+	$(GO) test $(if $(CC_FOUND),-race) -count=1 -timeout $(TEST_TIMEOUT) -run 'Surface|Follow|Work|Brings?|Bounded|Hold|Keyed' ./actors ./transport/mcpserver
+	$(GO) test $(if $(CC_FOUND),-race) -count=1 -timeout $(TEST_TIMEOUT) -run '$(RESMON_TESTS)' ./cmd/berth
 
 generate: ## write what is generated: docs/configuration.md
 	$(GO) generate ./...
