@@ -15,6 +15,9 @@
 // Decided: the words of a name belong to the text too, with more weight, so that
 // a long sentence which holds too few of them to match by name still profits.
 //
+// Decided: a sentence whose words are all known is not compared by spelling: of a
+// long one a third of the letters is enough to turn it into another name.
+//
 // Decided: a name that is guessed wrong is answered by a text match only when
 // nothing matches by name and the text holds each of its words.
 //

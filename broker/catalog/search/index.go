@@ -13,12 +13,13 @@ const (
 	MaxWords = 32
 )
 
-// The weights of BM25 (contracts/catalog.md section 7), and how often a word of
-// a name counts as often as one of the description.
+// The weights of BM25 (contracts/catalog.md section 7), and what a word of a name
+// counts for where one of the description is 1. The summary counts once by
+// itself and once as part of the description.
 const (
 	k1         = 1.2
 	b          = 0.75
-	nameWeight = 3
+	nameWeight = 2
 	// asSynonym is what a synonym is worth of the word itself.
 	asSynonym = 0.5
 )
@@ -199,11 +200,20 @@ func (w *weigher) add(i int32, d *Doc, x *Index) {
 		}
 	}
 	names(nameWeight, []string{d.Bare})
+	words(1, proseWords(Summary(d.Description)))
 	names(1, []string{d.Backend, d.Family})
 	names(1, d.Aliases)
 	names(1, d.Parameters)
 	names(1, d.Keywords)
 	words(1, proseWords(d.Description))
+}
+
+// Summary is the first sentence of a description, or its first line when that is
+// shorter.
+func Summary(description string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(description), "\n")
+	sentence, _, _ := strings.Cut(line, ". ")
+	return sentence
 }
 
 // finish turns counts into contributions.

@@ -35,7 +35,9 @@ func (x *Index) match(text string) []Hit {
 	m.byWords(words)
 	if len(folded) >= minPart {
 		m.byPrefix(folded)
-		m.bySpelling(folded)
+		if isName(text) || x.hasUnknown(words) {
+			m.bySpelling(folded)
+		}
 	}
 	for _, i := range x.exact[folded] {
 		score := 0.0
@@ -56,12 +58,20 @@ func (x *Index) match(text string) []Hit {
 	return hits
 }
 
+// isName reports whether a query is a single token, as a name is.
+func isName(text string) bool { return !strings.ContainsAny(text, " \t\r\n") }
+
+// hasUnknown reports whether a word stands nowhere.
+func (x *Index) hasUnknown(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return x.terms[w] == nil })
+}
+
 // split takes a query apart: a sentence as prose, a single token as a name.
 func split(text string) []string {
-	if strings.ContainsAny(text, " \t\r\n") {
-		return proseWords(text)
+	if isName(text) {
+		return nameWords(text)
 	}
-	return nameWords(text)
+	return proseWords(text)
 }
 
 func (x *Index) all() []Hit {
