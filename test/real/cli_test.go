@@ -137,7 +137,7 @@ func TestClaudeCodeFollowsAJobThroughBerth(t *testing.T) {
 					[]any{"mcp__berth__every__echo", map[string]any{"message": "ahoy"}},
 					[]any{"mcp__berth__every__" + long, map[string]any{"duration": 2, "steps": 2}},
 					[]any{"mcp__berth__job_status", map[string]any{"jobId": theJob, "waitSeconds": 30}},
-				}, func() { seen.look(t, b) })
+				}, func([]byte) { seen.look(t, b) })
 				home := t.TempDir()
 				project := filepath.Join(home, "project")
 				write(t, filepath.Join(project, "README"), "")
@@ -185,7 +185,7 @@ func TestCodexFollowsAJobThroughBerth(t *testing.T) {
 				[]any{"every__echo", map[string]any{"message": "ahoy"}, "mcp__berth"},
 				[]any{"every__" + folded(long), map[string]any{"duration": 2, "steps": 2}, "mcp__berth"},
 				[]any{"job_status", map[string]any{"jobId": theJob, "waitSeconds": 30}, "mcp__berth"},
-			}, func() { seen.look(t, b) })
+			}, func([]byte) { seen.look(t, b) })
 			home := t.TempDir()
 			project := filepath.Join(home, "project")
 			write(t, filepath.Join(project, "README"), "")

@@ -114,7 +114,7 @@ func (x *exchange) finish(message []byte) {
 	switch {
 	case x.open:
 	case message == nil && !x.rq.accept.stream:
-		x.rq.w.WriteHeader(http.StatusNoContent)
+		x.rq.empty(http.StatusNoContent)
 		return
 	case message != nil && (x.rq.accept.json || x.rq.status(message) != http.StatusOK):
 		x.rq.send(x.rq.status(message), message)
@@ -158,7 +158,7 @@ func (x *exchange) event(message []byte) error {
 func (x *exchange) write(parts ...[]byte) error {
 	x.rq.writeDeadline()
 	for _, p := range parts {
-		if _, err := x.rq.w.Write(p); err != nil {
+		if err := x.rq.write(p); err != nil {
 			return err
 		}
 	}

@@ -97,7 +97,7 @@ type Options struct {
 // default that stands beside it.
 type Limits struct {
 	MaxStreams int           // requests that wait for an answer at once; 4096
-	WriteEvent time.Duration // for a client to take one event; 30 s
+	WriteEvent time.Duration // for a client to take one event, or 256 KiB of a larger one; 30 s
 	KeepAlive  time.Duration // between signs of life on an idle stream; 10 s
 	ListWait   time.Duration // for a list that is not known yet; 5 s
 	// Quick is how long an answer may take and still be sent as plain JSON; 75 ms.
