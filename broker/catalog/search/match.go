@@ -222,3 +222,12 @@ func (x *Index) says(doc int, words []string) bool {
 	}
 	return !slices.ContainsFunc(words, func(w string) bool { return !has(w) && !slices.ContainsFunc(x.alike[w], has) })
 }
+
+// Covers reports whether request has every word of phrase, or a synonym of it.
+func (x *Index) Covers(phrase, request string) bool {
+	have := queryWords(proseWords(request))
+	words := queryWords(proseWords(phrase))
+	return len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool {
+		return !slices.Contains(have, w) && !slices.ContainsFunc(x.alike[w], func(s string) bool { return slices.Contains(have, s) })
+	})
+}
