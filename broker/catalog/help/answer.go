@@ -285,9 +285,10 @@ func through(v Verb) Call {
 	if v.Via == "" || v.Via == "direct" {
 		return Call{v.Name, v.Minimal}
 	}
-	args, err := json.Marshal(Call{v.Name, v.Minimal})
+	name, err := json.Marshal(v.Name)
 	if err != nil {
-		return Call{v.Name, v.Minimal} // a minimal call is JSON
+		return Call{v.Name, v.Minimal} // a name is a string
 	}
-	return Call{v.Via, args}
+	// Put together by hand, because json.Marshal would write <path> as \u003cpath\u003e.
+	return Call{v.Via, slices.Concat([]byte(`{"name":`), name, []byte(`,"arguments":`), v.Minimal, []byte(`}`))}
 }

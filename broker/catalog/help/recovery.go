@@ -121,14 +121,15 @@ func (r *reply) names(name, text string) (known []int, unknown []string) {
 	return known, unknown
 }
 
-// quoted reports whether a word stands in quotes, or after a colon at the end.
+// quoted reports whether a word stands in quotes, or as a whole after a colon.
 func quoted(text, word string) bool {
 	for _, q := range []string{"`", `"`, "'"} {
 		if strings.Contains(text, q+word+q) {
 			return true
 		}
 	}
-	return strings.Contains(text, ": "+word)
+	_, after, found := strings.Cut(text, ": "+word)
+	return found && (after == "" || strings.ContainsAny(after[:1], " .,;\n"))
 }
 
 func isSign(word string) bool {
