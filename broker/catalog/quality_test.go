@@ -86,20 +86,63 @@ func measure(t testing.TB, x *search.Index, list []request) (r recall) {
 			r.five++
 		}
 		if at != 0 {
-			var got []string
-			for _, h := range hits {
-				got = append(got, fmt.Sprintf("%s(%v %.2f)", x.Doc(h.Doc).Name, h.Class, h.Score))
-			}
-			t.Logf("%q wants %v at %d: %v", q.text, q.want, at, got)
+			t.Logf("%q: %q is at %d", q.text, q.want, at)
 		}
 	}
 	return r
 }
 
-func TestQuality(t *testing.T) {
-	x := realIndex(t)
-	r := measure(t, x, requests(t, "requests.tsv"))
-	t.Logf("open %.3f %.3f", r.at1(), r.at5())
-	r = measure(t, x, requests(t, "requests_held.tsv"))
-	t.Logf("%d verbs, %d requests: %.3f %.3f", x.Len(), r.of, r.at1(), r.at5())
+const (
+	page  = "../../docs/catalog.md"
+	begin = "<!-- Written by `go test ./broker/catalog -run TestFindQualityIsFresh -update`; measured, not typed. -->\n"
+	end   = "<!-- End of what is written. -->\n"
+)
+
+// TestFindQualityIsFresh measures how well find ranks and holds docs/catalog.md to
+// it: a change of the ranking shows as a change of that page.
+func TestFindQualityIsFresh(t *testing.T) {
+	settled, held := requests(t, "requests.tsv"), requests(t, "requests_held.tsv")
+	if len(settled) < 60 || len(held) < 20 {
+		t.Fatalf("%d and %d requests", len(settled), len(held))
+	}
+	var b strings.Builder
+	b.WriteString("| catalog | requests | number | wanted verb first | among the first five |\n|---|---|---|---|---|\n")
+	for _, among := range []struct {
+		name string
+		x    *search.Index
+	}{{"real", realIndex(t)}, {"real, and 2,000 made verbs", realIndex(t, catalogtest.Generate(2000)...)}} {
+		for _, set := range []struct {
+			name string
+			list []request
+		}{{"ranking settled with them", settled}, {"held out", held}} {
+			for _, q := range set.list {
+				for _, name := range q.want {
+					if !slices.ContainsFunc(among.x.Suggest(name, 1, nil), func(s search.Suggestion) bool { return among.x.Doc(s.Doc).Name == name }) {
+						t.Fatalf("%q is no verb", name)
+					}
+				}
+			}
+			r := measure(t, among.x, set.list)
+			fmt.Fprintf(&b, "| %s: %d verbs | %s | %d | %.2f | %.2f |\n", among.name, among.x.Len(), set.name, r.of, r.at1(), r.at5())
+		}
+	}
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(raw), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has lost the marks of its measured part", page)
+	}
+	fresh := before + begin + b.String() + end + after
+	if *update {
+		if err := os.WriteFile(page, []byte(fresh), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if fresh != string(raw) {
+		t.Errorf("%s is not what is measured; read the difference and write it with: go test ./broker/catalog -run TestFindQualityIsFresh -update\n%s", page, b.String())
+	}
 }

@@ -98,7 +98,7 @@ type posting struct {
 
 // New makes an index. Two calls with the same verbs, in whatever order, rank alike.
 func New(docs []Doc, options Options) *Index {
-	x := &Index{docs: slices.Clone(docs), exact: map[string][]int32{}, terms: map[string]*term{}, alike: related(synonyms, options.Synonyms)}
+	x := &Index{docs: slices.Clone(docs), exact: map[string][]int32{}, terms: map[string]*term{}, alike: alike(options.Synonyms)}
 	x.order = make([]int, len(docs))
 	for i := range x.order {
 		x.order[i] = i

@@ -1,12 +1,18 @@
 package search
 
+import (
+	"maps"
+	"slices"
+	"sync"
+)
+
 // synonyms are words that tools use for one another. The first eight groups are
 // the contract's; the others are the everyday names of the things that a
 // developer's tools act on, taken from how documentation of operating systems,
 // version control and browsers speaks, not from the catalogs that the tests
 // search. A word may stand in several groups.
 var synonyms = [][]string{
-	{"read", "get", "show", "view", "cat", "open", "fetch", "retrieve", "display", "print"},
+	{"read", "get", "show", "view", "cat", "fetch", "retrieve", "display", "print"},
 	{"list", "ls", "enumerate"},
 	{"delete", "remove", "rm", "erase", "drop"},
 	{"create", "new", "add", "make", "insert"},
@@ -42,20 +48,28 @@ var synonyms = [][]string{
 	{"person", "user", "account"},
 }
 
-// related maps the stem of a word to the stems of its synonyms.
-func related(tables ...[][]string) map[string][]string {
-	out := map[string][]string{}
-	have := map[[2]string]bool{}
-	for _, table := range tables {
-		for _, group := range table {
-			for _, a := range group {
-				for _, b := range group {
-					pair := [2]string{stem(Fold(a)), stem(Fold(b))}
-					if pair[0] == pair[1] || pair[0] == "" || pair[1] == "" || have[pair] {
-						continue
-					}
-					have[pair] = true
-					out[pair[0]] = append(out[pair[0]], pair[1])
+// builtin is the table by stems; stemming it costs more than a small index.
+var builtin = sync.OnceValue(func() map[string][]string { return related(map[string][]string{}, synonyms) })
+
+// alike is the table with groups added to it. The result is not to be changed.
+func alike(more [][]string) map[string][]string {
+	if len(more) == 0 {
+		return builtin()
+	}
+	return related(maps.Clone(builtin()), more)
+}
+
+// related adds groups to a map from the stem of a word to the stems of its synonyms.
+func related(out map[string][]string, groups [][]string) map[string][]string {
+	for _, group := range groups {
+		stems := make([]string, len(group))
+		for i, word := range group {
+			stems[i] = stem(Fold(word))
+		}
+		for _, a := range stems {
+			for _, b := range stems {
+				if a != b && a != "" && b != "" && !slices.Contains(out[a], b) {
+					out[a] = append(slices.Clip(out[a]), b)
 				}
 			}
 		}

@@ -103,16 +103,23 @@ func humps(token string) []string {
 // stem gives the form in which words are compared.
 func stem(word string) string { return english.Stem(word, true) }
 
-// courtesies say how something is asked for, not what; the stop words of the
-// stemmer's list do not have them.
-var courtesies = map[string]bool{
-	"please": true, "want": true, "need": true, "would": true, "like": true, "could": true, "may": true, "might": true,
-	"must": true, "shall": true, "let": true, "us": true, "something": true, "thing": true, "one": true,
-}
+// functionWords are words of the closed classes of English (pronouns, quantifiers,
+// modal verbs, prepositions) and of asking for something, which the stop words of
+// the stemmer's list leave out.
+var functionWords = func() map[string]bool {
+	out := map[string]bool{}
+	for _, w := range strings.Fields(`please want need would like could may might must shall let us something thing one
+		another anything anyone every everything everyone nothing nobody someone somebody several many much whose
+		without within upon per via also already still yet ever never always else rather quite am im ive id
+		ought cannot cant dont doesnt isnt whether though although unless since till toward towards among across along onto`) {
+		out[w] = true
+	}
+	return out
+}()
 
 // empty reports whether a word says nothing about what is asked for.
 func empty(word string) bool {
-	return len(word) == 1 && word[0] >= 'a' || english.IsStopWord(word) || courtesies[word]
+	return len(word) == 1 && word[0] >= 'a' || english.IsStopWord(word) || functionWords[word]
 }
 
 // queryWords gives the stems of a query, each once, at most MaxWords: those
