@@ -25,6 +25,9 @@ type Profile struct {
 	items   []item // by outward name
 	byName  map[string]*Verb
 	aliases map[string]*Verb // merged only
+
+	prefixes []string // merged only; nil: those that are built in
+
 	pending []string
 	stale   []string // listed, but not in this broker's life
 	server  *broker.ServerInfo
@@ -94,7 +97,7 @@ func (p *Profile) Resolve(name string) (*Verb, bool) {
 	if v, ok := p.lookup(name); ok || p.exact {
 		return v, ok
 	}
-	if bare, cut := unprefixed(name); cut {
+	if bare, cut := p.unprefixed(name); cut {
 		return p.lookup(bare)
 	}
 	return nil, false

@@ -45,7 +45,7 @@ func (p *Profile) Suggest(name string) []string {
 	if len(name) > maxGuess {
 		return nil
 	}
-	if bare, cut := unprefixed(name); cut && !p.exact {
+	if bare, cut := p.unprefixed(name); cut && !p.exact {
 		name = bare
 	}
 	query := search.Fold(name)
