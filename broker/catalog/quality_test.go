@@ -106,24 +106,28 @@ func TestFindQualityIsFresh(t *testing.T) {
 		t.Fatalf("%d and %d requests", len(settled), len(held))
 	}
 	var b strings.Builder
-	b.WriteString("| catalog | requests | number | wanted verb first | among the first five |\n|---|---|---|---|---|\n")
+	b.WriteString("| catalogs | requests | number | wanted verb first | among the first five |\n|---|---|---|---|---|\n")
 	for _, among := range []struct {
 		name string
 		x    *search.Index
-	}{{"real", realIndex(t)}, {"real, and 2,000 made verbs", realIndex(t, catalogtest.Generate(2000)...)}} {
+	}{{"real", realIndex(t)}, {"real, a made one of 2,000 beside them", realIndex(t, catalogtest.Generate(2000)...)}} {
+		names := map[string]bool{}
+		for i := range among.x.Len() {
+			names[among.x.Doc(i).Name] = true
+		}
 		for _, set := range []struct {
 			name string
 			list []request
 		}{{"ranking settled with them", settled}, {"held out", held}} {
 			for _, q := range set.list {
 				for _, name := range q.want {
-					if !slices.ContainsFunc(among.x.Suggest(name, 1, nil), func(s search.Suggestion) bool { return among.x.Doc(s.Doc).Name == name }) {
+					if !names[name] {
 						t.Fatalf("%q is no verb", name)
 					}
 				}
 			}
 			r := measure(t, among.x, set.list)
-			fmt.Fprintf(&b, "| %s: %d verbs | %s | %d | %.2f | %.2f |\n", among.name, among.x.Len(), set.name, r.of, r.at1(), r.at5())
+			fmt.Fprintf(&b, "| %s | %s | %d | %.2f | %.2f |\n", among.name, set.name, r.of, r.at1(), r.at5())
 		}
 	}
 	raw, err := os.ReadFile(page)

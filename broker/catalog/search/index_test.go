@@ -160,6 +160,27 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
+func TestAFamilyIsSuggestedForItsName(t *testing.T) {
+	x := New(everyday(), Options{})
+	for query, want := range map[string]string{"wayfinding": "web__openTab", "notes": "notes__search_notes", "armada_ingest": "notes__ingest"} {
+		if got := suggested(x, query); len(got) == 0 || got[0] != want {
+			t.Errorf("%q suggests %q", query, got)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"waitSeconds", "jobId", "job_ids", ""}
+	for wrong, want := range map[string]string{"job_id": "jobId", "wait_second": "waitSeconds", "jobIdd": "jobId", "id": "", "": "", "colour": "", strings.Repeat("jobId", 40): ""} {
+		if got, ok := Nearest(wrong, names); got != want || ok != (want != "") {
+			t.Errorf("%q: got %q, %v", wrong, got, ok)
+		}
+	}
+	if got, _ := Nearest("abd", []string{"abc", "aba"}); got != "aba" {
+		t.Errorf("of two that are equally near: %q", got)
+	}
+}
+
 func TestWords(t *testing.T) {
 	for _, tt := range []struct {
 		text        string

@@ -231,3 +231,20 @@ func (x *Index) Covers(phrase, request string) bool {
 		return !slices.Contains(have, w) && !slices.ContainsFunc(x.alike[w], func(s string) bool { return slices.Contains(have, s) })
 	})
 }
+
+// Nearest gives the name among those that exist which a wrong name is nearest to
+// in spelling: of a property, for example. Of equally near ones it is the first in
+// byte order; nothing near is nothing.
+func Nearest(wrong string, names []string) (string, bool) {
+	folded := Fold(wrong)
+	if len(folded) < minPart || len(folded) > maxSpelling {
+		return "", false
+	}
+	best, least := "", slack(folded)+1
+	for _, name := range names {
+		if d := Distance(folded, Fold(name), slack(folded)); d < least || (d == least && best != "" && name < best) {
+			best, least = name, d
+		}
+	}
+	return best, best != ""
+}
