@@ -28,6 +28,9 @@ type Profile struct {
 	items   []item // by outward name
 	byName  map[string]*Verb
 	aliases map[string]*Verb // merged only
+
+	prefixes []string // merged only; nil: those that are built in
+
 	pending []string
 	stale   []string // listed, but not in this broker's life
 	server  *broker.ServerInfo
@@ -36,7 +39,7 @@ type Profile struct {
 	taskPages func() []json.RawMessage
 	digest    func() string
 	words     func() []candidate
-	limited   sync.Map // Limit -> *Profile
+	limited   *sync.Map // Limit -> *Profile
 }
 
 // item is one line of a list.
@@ -98,7 +101,7 @@ func (p *Profile) Resolve(name string) (*Verb, bool) {
 	if v, ok := p.lookup(name); ok || p.exact {
 		return v, ok
 	}
-	if bare, cut := unprefixed(name); cut {
+	if bare, cut := p.unprefixed(name); cut {
 		return p.lookup(bare)
 	}
 	return nil, false
@@ -218,7 +221,7 @@ func (p *Profile) finish() *Profile {
 
 // merged makes the profile of all backends.
 func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
-	p := &Profile{aliases: b.aliases}
+	p := &Profile{aliases: b.aliases, limited: &sync.Map{}}
 	for _, v := range verbs {
 		p.items = append(p.items, item{name: v.Name, verb: v, raw: v.Listed})
 	}
@@ -236,7 +239,7 @@ func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
 // native verbs that every backend's profile has. Where the backend has a verb
 // of that name, it keeps it, and the native one is berth__NAME.
 func (b *builder) exact(s *Source) *Profile {
-	p := &Profile{name: s.Backend, exact: true, native: s.Native, surface: s.Surface, reads: s.Rules.ReadOnly}
+	p := &Profile{name: s.Backend, exact: true, native: s.Native, surface: s.Surface, reads: s.Rules.ReadOnly, limited: &sync.Map{}}
 	if s.Listed {
 		server := s.Server
 		p.server = &server

@@ -1,6 +1,9 @@
 package catalog
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // Limit says which verbs of a profile may do nothing but read. The zero value
 // limits none.
@@ -25,7 +28,7 @@ func (p *Profile) Limited(l Limit) *Profile {
 		return made.(*Profile)
 	}
 	narrow := &Profile{name: p.name, exact: p.exact, native: p.native, surface: p.surface, reads: p.reads, aliases: p.aliases,
-		pending: p.pending, stale: p.stale, server: p.server, limit: l}
+		pending: p.pending, stale: p.stale, server: p.server, prefixes: p.prefixes, limit: l, limited: &sync.Map{}}
 	narrow.items = slices.Clone(p.items)
 	narrow.finish()
 	narrow.byName = p.byName // a name that is not listed is refused, not unknown
