@@ -2,7 +2,6 @@ package mcpclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -40,9 +39,6 @@ func (h *HTTP) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) 
 		return nil, refuse(err, "", h.opts)
 	}
 	conn, err := c.open(ctx, &h.levels)
-	if s, ok := conn.(*stateless); ok {
-		conn = &dual{stateless: s, main: c, begin: func(ctx context.Context) (*httpConn, error) { return h.session(ctx, c) }}
-	}
 	if err != nil {
 		open := refuse(err, "", h.opts)
 		closing, stop := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
@@ -52,38 +48,7 @@ func (h *HTTP) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) 
 		_ = c.Close(closing)
 		return nil, open
 	}
-	return conn, nil
-}
-
-// session begins a session of the handshake era beside main. What it hears is
-// left to main, which watches the lists already.
-func (h *HTTP) session(ctx context.Context, main *httpConn) (*httpConn, error) {
-	c, err := h.newConn(func(method string, params json.RawMessage) {
-		if !general(method) {
-			tell(main.hear, main.noise, &message{method: method, params: params})
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	in, err := introduce(ctx, c, c.opts)
-	if err == nil && !c.hasSession() {
-		err = errors.New("the backend keeps no sessions")
-	}
-	if err == nil {
-		c.addHeader(transport.HeaderKeyProtocolVersion, in.server.ProtocolVersion)
-		err = confirm(ctx, c)
-	}
-	if err != nil {
-		closing, stop := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
-		defer stop()
-		_ = c.Close(closing) // what counts is why there is none
-		return nil, err
-	}
-	inc := main.Incarnation()
-	c.inc.Store(&inc) // its answers are main's
-	c.hearken(ctx, in.server.Capabilities)
-	return c, nil
+	return h.manifold(conn, c), nil
 }
 
 func (h *HTTP) newConn(hear broker.Hear) (*httpConn, error) {

@@ -20,7 +20,7 @@ import (
 func TestNothingListensIsNotDispatched(t *testing.T) {
 	u := newUpstream(t, "s", nil)
 	h, c := u.open(t, Options{})
-	c.(*httpConn).base.CloseIdleConnections() // else the call may be faster than the news
+	hopOf(c).base.CloseIdleConnections() // else the call may be faster than the news
 	u.Server.Close()
 	_, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if got := failure(t, err); got.Dispatched || !got.Gone || strings.Contains(got.Cause, u.URL) {
@@ -44,7 +44,7 @@ func TestADeadPooledConnectionIsReplacedAndTheCallSentOnce(t *testing.T) {
 	_, c := u.open(t, Options{})
 	var mu sync.Mutex
 	var wires []*wire
-	base := c.(*httpConn).base
+	base := hopOf(c).base
 	base.CloseIdleConnections()
 	base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialWire(ctx, network, address)
@@ -81,7 +81,7 @@ func TestAFreshConnectionThatTakesNothingIsNotDispatched(t *testing.T) {
 	}
 	_, c := u.open(t, Options{})
 	<-listening
-	base := c.(*httpConn).base
+	base := hopOf(c).base
 	base.CloseIdleConnections()
 	base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialWire(ctx, network, address)
@@ -124,7 +124,7 @@ func TestAConnectionThatBreaksIsDispatchedAndNoEnd(t *testing.T) {
 			if calls.Load() != 1 {
 				t.Errorf("%d calls arrived", calls.Load())
 			}
-			if c.(*httpConn).life.over() {
+			if hopOf(c).life.over() {
 				t.Error("the life is over")
 			}
 		})
@@ -229,9 +229,9 @@ func TestHTTPCancelIsSentAndTheGraceKept(t *testing.T) {
 func TestACallThatWaitsForAConnectionIsNotDispatched(t *testing.T) {
 	u := newUpstream(t, "s", nil)
 	_, c := u.open(t, Options{})
-	c.(*httpConn).base.CloseIdleConnections()
+	hopOf(c).base.CloseIdleConnections()
 	dialling, once := make(chan struct{}), sync.Once{}
-	c.(*httpConn).base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	hopOf(c).base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		once.Do(func() { close(dialling) }) // the DELETE dials too
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -246,7 +246,7 @@ func TestACallThatWaitsForAConnectionIsNotDispatched(t *testing.T) {
 	if err := c.Close(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	<-c.(*httpConn).finished
+	<-hopOf(c).finished
 }
 
 func TestSlowHeadersDoNotEndACall(t *testing.T) {

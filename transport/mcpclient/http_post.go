@@ -350,16 +350,22 @@ func (c *httpConn) probe() {
 	}
 	asked := c.help(func(ctx context.Context) {
 		defer c.probing.Store(false)
-		x := &exchange{id: c.lastID.Add(1), plain: true}
-		// What counts is the status.
-		_ = c.postUnder(ctx, x, requestLine(x.id, string(mcp.MethodPing), nil))
-		if x.status == http.StatusBadRequest && x.answer == nil {
-			c.lost.Store(true)
-			c.life.end("the backend has lost our session (HTTP 400 to a ping)")
-		}
+		c.check(ctx)
 	})
 	if !asked {
 		c.probing.Store(false)
+	}
+}
+
+// check sends a ping, and ends the life when the answer says that the backend
+// does not know our session.
+func (c *httpConn) check(ctx context.Context) {
+	x := &exchange{id: c.lastID.Add(1), plain: true}
+	// What counts is the status.
+	_ = c.postUnder(ctx, x, requestLine(x.id, string(mcp.MethodPing), nil))
+	if x.status == http.StatusBadRequest && x.answer == nil {
+		c.lost.Store(true)
+		c.life.end("the backend has lost our session (HTTP 400 to a ping)")
 	}
 }
 
