@@ -34,16 +34,26 @@ type manifold struct {
 	begin       func(ctx context.Context, capabilities string) (*httpConn, error)
 
 	mu       sync.Mutex
-	siblings map[string]*sibling // by the capabilities that they declare
-	level    json.RawMessage     // params of the last logging/setLevel
-	never    bool                // the backend keeps no sessions
+	siblings map[string]*sibling   // by the capabilities that they declare
+	open     map[*session]struct{} // that are not closed yet
+	level    json.RawMessage       // params of the last logging/setLevel
+	never    bool                  // the backend keeps no sessions
 }
 
-// sibling is one of them; its fields are guarded by the manifold's lock.
+// sibling is the place of a session; its fields are guarded by the manifold's
+// lock, as those of session are.
 type sibling struct {
-	conn      *httpConn     // nil: there is none
+	now       *session      // nil: there is none
 	making    chan struct{} // closed when the attempt under way is over; nil: there is none
 	notBefore time.Time     // of the next attempt
+}
+
+// session is one that was begun. One that is lost is closed when the calls that
+// were made in it have ended.
+type session struct {
+	*httpConn
+	calls   int
+	retired bool
 }
 
 const (
@@ -69,6 +79,7 @@ func (m *manifold) Call(ctx context.Context, call *broker.Call, peer broker.Peer
 			break
 		}
 		a, err := c.Call(ctx, call, peer)
+		m.release(c)
 		var f *broker.Failure
 		if !errors.As(err, &f) || !f.Gone || f.Refusal != nil || m.main.life.over() {
 			return a, err
@@ -161,10 +172,11 @@ func (m *manifold) setLevel(ctx context.Context, call *broker.Call, peer broker.
 	}
 	m.mu.Lock()
 	m.level = call.Params
-	var open []*httpConn
-	for _, s := range m.siblings {
-		if s.conn != nil {
-			open = append(open, s.conn)
+	var open []*session
+	for c := range m.open {
+		if !c.retired {
+			c.calls++
+			open = append(open, c)
 		}
 	}
 	m.mu.Unlock()
@@ -172,14 +184,17 @@ func (m *manifold) setLevel(ctx context.Context, call *broker.Call, peer broker.
 		// One that is lost is told when it is made anew; a refusal of what the
 		// shared connection took is the backend's own affair.
 		_, _ = c.Call(ctx, call, broker.Peer{})
+		m.release(c)
 	}
 	return a, nil
 }
 
 // sibling gives the session that declares capabilities, and makes it when there
-// is none or the last was lost. Nil: there is none to be had now.
-func (m *manifold) sibling(ctx context.Context, capabilities string) *httpConn {
+// is none or the last was lost. Who gets one releases it. Nil: there is none to
+// be had now.
+func (m *manifold) sibling(ctx context.Context, capabilities string) *session {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	s := m.siblings[capabilities]
 	if s == nil && len(m.siblings) < maxSiblings {
 		s = &sibling{}
@@ -187,14 +202,12 @@ func (m *manifold) sibling(ctx context.Context, capabilities string) *httpConn {
 	}
 	switch {
 	case s == nil || m.never:
-		m.mu.Unlock()
 		return nil
 	case s.making != nil:
-	case s.conn != nil && !s.conn.life.over():
-		defer m.mu.Unlock()
-		return s.conn
+	case s.now != nil && !s.now.life.over():
+		s.now.calls++
+		return s.now
 	case time.Now().Before(s.notBefore):
-		m.mu.Unlock()
 		return nil
 	default:
 		making := make(chan struct{})
@@ -206,27 +219,50 @@ func (m *manifold) sibling(ctx context.Context, capabilities string) *httpConn {
 	}
 	making := s.making
 	m.mu.Unlock()
+	ready := false
 	select {
 	case <-making:
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return s.conn
+		ready = true
 	case <-m.main.life.done:
 	case <-ctx.Done():
 	}
-	return nil
+	m.mu.Lock()
+	if !ready || s.now == nil {
+		return nil
+	}
+	s.now.calls++
+	return s.now
+}
+
+// release ends the use of a session.
+func (m *manifold) release(c *session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c.calls--
+	m.tidy(c)
+}
+
+// tidy closes a session that is retired and not in use. The caller holds the
+// lock. Where the life is over Close has seen to it.
+func (m *manifold) tidy(c *session) {
+	if _, open := m.open[c]; !open || !c.retired || c.calls > 0 {
+		return
+	}
+	delete(m.open, c)
+	m.main.desk.background(func(ctx context.Context) { shut(ctx, c.httpConn) })
 }
 
 // make makes a session and puts it into s.
 func (m *manifold) make(ctx context.Context, capabilities string, s *sibling) {
 	m.mu.Lock()
-	old := s.conn
-	s.conn = nil
+	again := s.now != nil
+	if again {
+		s.now.retired = true
+		m.tidy(s.now)
+		s.now = nil
+	}
 	level := m.level
 	m.mu.Unlock()
-	if old != nil {
-		shut(ctx, old) // it is lost already
-	}
 	beginning, cancel := context.WithTimeout(ctx, sessionWait)
 	defer cancel()
 	c, err := m.begin(beginning, capabilities)
@@ -244,11 +280,12 @@ func (m *manifold) make(ctx context.Context, capabilities string, s *sibling) {
 	over := m.main.life.over() // then Close may have looked for it already
 	switch {
 	case err == nil && !over:
-		s.conn = c
+		s.now = &session{httpConn: c}
+		m.open[s.now] = struct{}{}
 	case err != nil:
 		s.notBefore = time.Now().Add(sessionRetry)
 		var f *broker.Failure
-		m.never = m.never || old == nil && !errors.As(err, &f)
+		m.never = m.never || !again && !errors.As(err, &f)
 	}
 	m.mu.Unlock()
 	if err == nil && over {
@@ -268,11 +305,10 @@ func (m *manifold) Close(ctx context.Context) error {
 	m.main.life.end("the connection was closed by the broker") // no session is kept from here on
 	m.mu.Lock()
 	open := []*httpConn{m.main}
-	for _, s := range m.siblings {
-		if s.conn != nil {
-			open = append(open, s.conn)
-		}
+	for c := range m.open {
+		open = append(open, c.httpConn)
 	}
+	clear(m.open)
 	m.mu.Unlock()
 	errs := make([]error, len(open))
 	var closing sync.WaitGroup
@@ -289,8 +325,10 @@ func (h *HTTP) manifold(conn broker.Conn, c *httpConn) broker.Conn {
 	if !c.stateless.Load() && !c.hasSession() {
 		return conn
 	}
-	return &manifold{Conn: conn, main: c, siblings: map[string]*sibling{},
-		begin: func(ctx context.Context, capabilities string) (*httpConn, error) { return h.session(ctx, c, capabilities) }}
+	return &manifold{Conn: conn, main: c, siblings: map[string]*sibling{}, open: map[*session]struct{}{},
+		begin: func(ctx context.Context, capabilities string) (*httpConn, error) {
+			return h.session(ctx, c, capabilities)
+		}}
 }
 
 // session begins a session of the handshake era beside main.
