@@ -150,8 +150,9 @@ var taskVerbs = map[string]any{
 
 func (l *lab) config() ([]byte, error) {
 	backends := map[string]any{
-		stdio: map[string]any{"command": l.binary("everything-server")},
-		tasks: map[string]any{"command": l.binary("berth-fixture"), "args": []string{"stdio"}, "berth": taskVerbs},
+		stdio:          map[string]any{"command": l.binary("everything-server")},
+		stdioHandshake: map[string]any{"command": l.binary("everything-server"), "berth": map[string]any{"handshake": true}},
+		tasks:          map[string]any{"command": l.binary("berth-fixture"), "args": []string{"stdio"}, "berth": taskVerbs},
 	}
 	for name, s := range l.servers {
 		backends[name] = map[string]any{"url": "http://" + s.addr + "/"}
