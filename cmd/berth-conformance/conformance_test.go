@@ -98,6 +98,7 @@ func TestEveryLossAndEveryStaleDifferenceIsAFault(t *testing.T) {
 		{name: "a warning that is named, and a failure", direct: []outcome{ok, ok}, through: []outcome{warn, bad}, leg: named(warned, "a"), want: "is lost"},
 		{name: "a warning that is named, and another", direct: []outcome{ok}, through: []outcome{warn}, leg: named(warned, "b"), want: "is lost"},
 		{name: "nothing to test, and named", direct: []outcome{warn}, through: []outcome{none}, leg: named(nothing), optional: true},
+		{name: "nothing to test, named and lost", direct: []outcome{ok}, through: []outcome{none}, leg: named(nothing), want: "is lost"},
 		{name: "nothing to test", direct: []outcome{warn}, through: []outcome{none}, optional: true, want: "is worse"},
 		{name: "nothing to test directly", direct: []outcome{none}, through: []outcome{bad}, optional: true, want: "is worse"},
 		{name: "better", direct: []outcome{bad}, through: []outcome{ok}},

@@ -35,7 +35,7 @@ type leg struct {
 // that fares worse, or in another check, is a fault, and one that passes every
 // time is a fault too, as the entry is stale then.
 type difference struct {
-	least  verdict  // what it must still be; a failure is no excuse for a loss
+	least  verdict  // what it must still be; only a warning excuses a loss
 	checks []string // that may fail or give warnings
 	why    string
 }
