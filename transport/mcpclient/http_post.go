@@ -359,7 +359,7 @@ var methods = map[string]bool{
 
 // unnamed gives x the answer to a 400 that says nothing to a method that the
 // protocol does not name, when the session is known: servers exist (the official Go SDK)
-// that turn such a request away in this way before they look for a session.
+// that turn such a request away in this way.
 func (c *httpConn) unnamed(x *exchange) bool {
 	c.check(x.ctx)
 	if c.life.over() || x.ctx.Err() != nil {

@@ -351,6 +351,9 @@ func (h *HTTP) session(ctx context.Context, main *httpConn, capabilities string)
 		c.addHeader(transport.HeaderKeyProtocolVersion, in.server.ProtocolVersion)
 		err = confirm(ctx, c)
 	}
+	if id := c.reported.Load(); id != nil && in.runtimeID == "" {
+		in.runtimeID = *id
+	}
 	inc := main.Incarnation()
 	if err == nil && inc.Reported && in.runtimeID != "" && in.runtimeID != inc.RuntimeID {
 		main.life.end("another incarnation answers at the backend's address")

@@ -1,10 +1,12 @@
 package mcpclient
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -291,6 +293,50 @@ func TestANewSessionOfAnotherLifeEndsThisOne(t *testing.T) {
 			}
 			<-c.Incarnation().Done
 		})
+	}
+}
+
+func TestASessionWithAnotherRuntimeIDEndsTheLife(t *testing.T) {
+	u, eras := newDual(t, "s")
+	u.life.Store("one")
+	_, c := u.open(t, Options{})
+	if id := c.Incarnation().RuntimeID; id != "one" {
+		t.Fatalf("runtime id %q", id)
+	}
+	u.life.Store("two")
+	_, err := c.Call(t.Context(), ofEra(false, "tools/call", `{}`), person(t))
+	if f := failure(t, err); f.Dispatched || !f.Gone {
+		t.Errorf("failure: %+v", f)
+	}
+	<-c.Incarnation().Done
+	if len(eras) > 0 {
+		t.Errorf("the other life got %s", <-eras)
+	}
+}
+
+func TestASessionThatCannotBeBegunIsNotTriedWithEachCall(t *testing.T) {
+	u, eras := newDual(t, "s")
+	asked := 0
+	inner := u.Config.Handler
+	u.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte(`"method":"initialize"`)) {
+			asked++
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})
+	_, c := u.open(t, Options{})
+	for range 3 {
+		mustCall(t, c, ofEra(false, "tools/call", `{}`), person(t))
+		if era := <-eras; era != "stateless tools/call" {
+			t.Error(era)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("initialize was sent %d times", asked)
 	}
 }
 
