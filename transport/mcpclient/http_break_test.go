@@ -356,3 +356,43 @@ func TestHTTPMalformedParamsAreNotDispatched(t *testing.T) {
 		t.Errorf("failure: %+v", got)
 	}
 }
+
+func TestA400ToAMethodThatTheProtocolDoesNotNameSaysThatItIsUnknown(t *testing.T) {
+	for name, tc := range map[string]struct {
+		method, session, body string
+		lost                  bool
+		answer                string // the code; "" is a failure
+	}{
+		"unknown method":           {method: "acme/do", session: "s", body: "not handled", answer: "-32601"},
+		"known method":             {method: "tools/call", session: "s", body: "not handled"},
+		"no session":               {method: "acme/do", body: "not handled"},
+		"unknown session":          {method: "acme/do", session: "s", body: "not handled", lost: true},
+		"the backend says another": {method: "acme/do", session: "s", body: `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"too long"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, tc.session, func(w http.ResponseWriter, _ *http.Request, m message) {
+				if m.method == "ping" && !tc.lost {
+					events(w, response(m, `{}`))
+					return
+				}
+				w.WriteHeader(http.StatusBadRequest)
+				io.WriteString(w, tc.body)
+			})
+			_, c := u.open(t, Options{})
+			request := call(`{}`)
+			request.Method = tc.method
+			a, err := c.Call(t.Context(), request, broker.Peer{})
+			switch {
+			case tc.answer == "":
+				if got := failure(t, err); !got.Dispatched {
+					t.Errorf("failure: %+v", got)
+				}
+			case err != nil || a.Error == nil || fmt.Sprint(a.Error.Code) != tc.answer:
+				t.Errorf("answer %s %+v, %v", a.Result, a.Error, err)
+			}
+			if hopOf(c).helpersW.Wait(); hopOf(c).life.over() != tc.lost {
+				t.Errorf("the life is over: %v", !tc.lost)
+			}
+		})
+	}
+}
