@@ -77,10 +77,11 @@ conformance: .conformance/installed ## the official suite, directly and through 
 # What is not ours comes from npm, in the versions of test/real/package.json,
 # into .real, which git ignores (and Go, for its dot). No script of a package
 # runs but the one that puts the Claude Code binary in its place.
-test-real: ## against server-everything, a real Claude Code and a real Codex (needs node)
+test-real: ## against npm servers, client libraries and real agent CLIs (needs node; BERTH_REAL_LONG=1: six minutes more)
 	@command -v node >/dev/null && command -v npm >/dev/null || { echo "make test-real needs Node.js 20 or newer with npm on the PATH; nothing was tested." >&2; exit 1; }
 	@$(MAKE) --no-print-directory build .real/installed
-	BERTH_REAL=1 $(GO) test -count=1 -timeout 10m -v ./test/real
+	$(GO) build -trimpath -o bin/berth-fixture ./cmd/berth-fixture
+	BERTH_REAL=1 $(GO) test -count=1 -timeout 25m -v ./test/real
 
 .real/installed: test/real/package.json test/real/package-lock.json
 	rm -rf .real && mkdir .real && cp $^ .real

@@ -101,6 +101,8 @@ type session struct {
 	// idle session, of which there are thousands, must cost next to nothing.
 	calls  []*inflight
 	left   []leftCall
+	early  recent // cancels that came before their requests
+	ended  recent // requests that have ended
 	count  uint64
 	ending bool
 }
@@ -166,6 +168,10 @@ func (s *session) submit(m *submit) {
 			"A request with this id is still in flight on this session.", nil)})
 		return
 	}
+	if s.overtaken(req.RequestID) {
+		m.settle(Reply{Cancelled: true})
+		return
+	}
 	if limit := s.sys.opts.MaxCallsPerSession; len(s.calls) >= limit {
 		m.settle(Reply{Refusal: broker.Refuse(broker.CodeOverloaded, "This session has too many calls in flight.",
 			map[string]any{"in_flight": len(s.calls), "limit": limit}).Retry(time.Second)})
@@ -226,6 +232,9 @@ func (s *session) end(c *inflight, r Reply) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	if id := c.submit.req.RequestID; id != "" {
+		s.ended.add(id, s.sys.now())
+	}
 	c.submit.settle(r)
 }
 
@@ -239,7 +248,9 @@ func (s *session) cancel(requestID, reason string) {
 		s.takeBack(c, reason)
 		return
 	}
-	s.cancelLeft(requestID)
+	if !s.cancelLeft(requestID) {
+		s.foresee(requestID)
+	}
 }
 
 func (s *session) takeBack(c *inflight, reason string) {
@@ -254,16 +265,18 @@ func (s *session) takeBack(c *inflight, reason string) {
 }
 
 // cancelLeft cancels the job of a call whose connection had dropped before the
-// cancel came; the two race over different connections.
-func (s *session) cancelLeft(requestID string) {
+// cancel came; the two race over different connections. It is false when there
+// is none.
+func (s *session) cancelLeft(requestID string) bool {
 	i := slices.IndexFunc(s.left, func(l leftCall) bool { return l.requestID == requestID })
 	if i < 0 {
-		return
+		return false
 	}
 	if pid, ok := s.sys.jobs.Load(s.left[i].jobID); ok {
 		s.sys.send(pid.(*actor.PID), &cancelJob{reason: "the client cancelled its request", by: s.info.Principal, reply: make(chan error, 1)})
 	}
 	s.left = slices.Delete(s.left, i, i+1)
+	return true
 }
 
 // drop applies DESIGN section 4 "Disconnect": the backend knows whether the

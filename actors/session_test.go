@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -334,6 +335,104 @@ func TestCallsWithoutASessionAreServed(t *testing.T) {
 		a, b := w.async(context.Background(), none), w.async(context.Background(), none)
 		if x, y := <-a, <-b; x.Answer == nil || y.Answer == nil {
 			t.Fatalf("%+v %+v", x, y)
+		}
+	})
+}
+
+// A cancel and its request race over different connections.
+func TestACancelThatOvertakesItsRequestTakesItBack(t *testing.T) {
+	named := func(id string) func(*Request) { return func(r *Request) { r.RequestID = id } }
+	for _, tt := range []struct {
+		name   string
+		before func(w *world) // the request of id 7
+		want   bool           // it is cancelled
+		change func(*Request)
+	}{
+		{name: "nothing came before", before: func(*world) {}},
+		{name: "at once", before: func(w *world) { w.Cancel("s", "7", "") }, want: true},
+		{name: "one that becomes a job at once", before: func(w *world) { w.Cancel("s", "7", "") }, want: true, change: func(r *Request) { r.Long = true }},
+		{name: "just in time", before: func(w *world) { w.Cancel("s", "7", ""); elapse(overtakeWindow - 1) }, want: true},
+		{name: "too long before", before: func(w *world) { w.Cancel("s", "7", ""); elapse(overtakeWindow) }},
+		{name: "of another id", before: func(w *world) { w.Cancel("s", `"7"`, "") }},
+		{name: "of another session", before: func(w *world) { w.session("other"); w.Cancel("other", "7", "") }},
+		{name: "twice, for one request", before: func(w *world) { w.Cancel("s", "7", ""); w.Cancel("s", "7", ""); w.do(named("7")) }},
+		{name: "late, for an id that is used again", before: func(w *world) { w.do(named("7")); w.Cancel("s", "7", "") }},
+		{name: "late, for a call that was cancelled, whose id is used again", before: func(w *world) {
+			w.Cancel("s", "7", "")
+			w.do(named("7"))
+			w.Cancel("s", "7", "")
+		}},
+		{name: "early, for an id that is used again after a while", before: func(w *world) {
+			w.do(named("7"))
+			elapse(overtakeWindow)
+			w.Cancel("s", "7", "")
+		}, want: true},
+		{name: "with as many after it as are remembered", before: func(w *world) {
+			w.Cancel("s", "7", "")
+			for n := range maxRecent - 1 {
+				w.Cancel("s", fmt.Sprint(100+n), "")
+			}
+		}, want: true},
+		{name: "with more after it than are remembered", before: func(w *world) {
+			w.Cancel("s", "7", "")
+			for n := range maxRecent {
+				w.Cancel("s", fmt.Sprint(100+n), "")
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var sent atomic.Int64
+				w := start(t, &upstream{call: func(_ context.Context, c *broker.Call, _ broker.Peer) (broker.Answer, error) {
+					if strings.Contains(string(c.Params), "counted") {
+						sent.Add(1)
+					}
+					return broker.Answer{Result: text("done")}, nil
+				}})
+				tt.before(w)
+				synctest.Wait()
+				r := w.do(named("7"), func(r *Request) {
+					c := *r.Call
+					c.Params = []byte(`{"name":"echo","arguments":{"counted":1}}`)
+					r.Call = &c
+					if tt.change != nil {
+						tt.change(r)
+					}
+				})
+				if r.Cancelled != tt.want || sent.Load() == 1 == tt.want {
+					t.Errorf("%+v, sent %d times", r, sent.Load())
+				}
+				if used := w.BytesInFlight(); used != 0 {
+					t.Errorf("%d bytes were never given back", used)
+				}
+				if page, err := w.journal.Jobs(broker.JobFilter{}); err != nil || page.Total != 0 {
+					t.Errorf("%d jobs are in the journal, error %v", page.Total, err)
+				}
+			})
+		})
+	}
+}
+
+// Cancels and requests of one session from many connections at once: whatever
+// their order, each request has one reply, an answer or a cancel.
+func TestCancelsAndRequestsInAnyOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{}, func(o *Options) { o.Backends[0].Admission.MaxQueuedCalls = 64 })
+		const calls = 24 // no more cancels than are remembered
+		var replies []<-chan Reply
+		for n := range calls {
+			id := fmt.Sprint(1000 + n)
+			go w.Cancel("s", id, "")
+			replies = append(replies, w.async(context.Background(), func(r *Request) { r.RequestID = id }))
+		}
+		for _, c := range replies {
+			if r := <-c; (r.Answer != nil) == r.Cancelled || r.Refusal != nil {
+				t.Errorf("%+v", r)
+			}
+		}
+		synctest.Wait()
+		if v := w.Sessions(); len(v) != 1 || v[0].InFlight != 0 {
+			t.Errorf("%+v", v)
 		}
 	})
 }

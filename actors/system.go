@@ -215,9 +215,10 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 	return reply
 }
 
-// Cancel takes back a session's request by its JSON-RPC id (raw JSON). An id
-// that is not in flight is passed over, as the protocol says. The reason is for
-// the backend.
+// Cancel takes back a session's request by its JSON-RPC id (raw JSON). One that
+// comes before its request takes that back when it comes within a few seconds;
+// any other id that is not in flight is passed over, as the protocol says. The
+// reason is for the backend.
 func (s *System) Cancel(key, requestID, reason string) {
 	if v, ok := s.sessions.Load(key); ok {
 		s.send(v.(*sessionRef).pid, &cancelCall{requestID: requestID, reason: reason})

@@ -24,7 +24,8 @@ type Problem struct {
 
 func (p Problem) String() string { return p.Kind + " " + p.ID + ": " + p.Detail }
 
-// Check looks for damage: pages (bbolt's own check), records that cannot be
+// Check looks for damage: pages (our own walk and bbolt's check; pages that
+// cannot be followed end it there), records that cannot be
 // decoded, index entries, idempotency keys and results without their record and
 // the other way round, large results without their file, and ends without their
 // one event. It gives up to 1,000 problems; none means that all is well.
@@ -38,13 +39,15 @@ func (p Problem) String() string { return p.Kind + " " + p.ID + ": " + p.Detail 
 // the rest is one read transaction.
 func (j *Journal) Check(ctx context.Context) ([]Problem, error) {
 	c := &checker{j: j, jobs: map[string]checked{}}
-	pages := func() error { return j.view(c.pages) }
 	if j.readOnly {
-		if err := pages(); err != nil {
+		if err := c.pages(); err != nil {
 			return nil, fmt.Errorf("check the journal: %w", err)
 		}
-	} else if err := j.do(ctx, &write{outside: pages}, false); err != nil {
+	} else if err := j.do(ctx, &write{outside: c.pages}, false); err != nil {
 		return nil, fmt.Errorf("check the journal: %w", err)
+	}
+	if c.unsound {
+		return c.problems, nil // what stands on such pages cannot be read
 	}
 	err := j.view(func(tx *bbolt.Tx) error {
 		for _, step := range []func(*bbolt.Tx){c.records, c.indexes, c.keys, c.results, c.events, c.catalogs} {
@@ -79,6 +82,7 @@ type checker struct {
 	j        *Journal
 	jobs     map[string]checked
 	problems []Problem
+	unsound  bool // the pages cannot be followed
 }
 
 func (c *checker) add(kind, id, format string, args ...any) {
@@ -87,7 +91,36 @@ func (c *checker) add(kind, id, format string, args ...any) {
 	}
 }
 
-func (c *checker) pages(tx *bbolt.Tx) error {
+// pages looks at the pages with reads of our own, and only when they are sound
+// has bbolt look, which follows them wherever they lead.
+func (c *checker) pages() error {
+	info, err := c.j.file.Stat()
+	if errors.Is(err, os.ErrClosed) {
+		return ErrClosed
+	}
+	if err != nil {
+		return err
+	}
+	found, alone, err := inspect(c.j.file, info.Size(), maxProblems)
+	if errors.Is(err, ErrDamaged) {
+		found, err = []string{err.Error()}, nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, what := range found {
+		c.add("page", "", "%s", what)
+	}
+	if c.unsound = len(found) > 0; c.unsound {
+		return nil
+	}
+	if alone {
+		c.add("page", "", "one of the file's two heads is not whole, as after a crash while it was written; the other counts")
+	}
+	return c.j.view(c.boltPages)
+}
+
+func (c *checker) boltPages(tx *bbolt.Tx) error {
 	for err := range tx.Check() {
 		c.add("page", "", "%v", err)
 	}

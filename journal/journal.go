@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -90,6 +91,7 @@ func (o Options) withDefaults() Options {
 type Journal struct {
 	// Fixed at construction.
 	db        *bbolt.DB
+	file      *os.File // bbolt's, which closes it; read from only
 	path      string
 	results   string // directory of large results
 	opts      Options
@@ -129,7 +131,7 @@ func Open(path string, opts Options) (*Journal, error) {
 			return nil, err
 		}
 	}
-	db, err := openFile(path, false)
+	db, file, err := openFile(path, false, opts.withDefaults().Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +142,7 @@ func Open(path string, opts Options) (*Journal, error) {
 	if err := syncDir(dir); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	j := newJournal(db, path, results, opts)
+	j := newJournal(db, file, path, results, opts)
 	if err := j.prime(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -151,55 +153,103 @@ func Open(path string, opts Options) (*Journal, error) {
 // OpenReadOnly opens an existing journal for inspection when no broker runs;
 // any number of readers may do so at once. Writes are ErrReadOnly.
 func OpenReadOnly(path string) (*Journal, error) {
-	db, err := openFile(path, true)
+	db, file, err := openFile(path, true, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
 	if err := checkSchema(db, false); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	j := newJournal(db, path, filepath.Join(filepath.Dir(path), resultsDir), Options{})
+	j := newJournal(db, file, path, filepath.Join(filepath.Dir(path), resultsDir), Options{})
 	j.readOnly = true
 	j.queue.closed = true
 	close(j.stopped)
 	return j, nil
 }
 
-func newJournal(db *bbolt.DB, path, results string, opts Options) *Journal {
+func newJournal(db *bbolt.DB, file *os.File, path, results string, opts Options) *Journal {
 	opts = opts.withDefaults()
 	return &Journal{
-		db: db, path: path, results: results, opts: opts, pageBytes: db.Info().PageSize,
+		db: db, file: file, path: path, results: results, opts: opts, pageBytes: db.Info().PageSize,
 		slots: make(chan struct{}, opts.QueueLimit), wake: make(chan struct{}, 1),
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
 }
 
-// openFile opens the bbolt file. bbolt panics on some damaged files, and a file
-// that was cut short faults in its memory map: both become errors here.
-func openFile(path string, readOnly bool) (db *bbolt.DB, err error) {
+// openFile opens the bbolt file, and gives it for reads beside bbolt's own.
+// Opened for reading bbolt looks at nothing but the two heads; for writing it
+// scans the file. So the pages are inspected in between.
+func openFile(path string, readOnly bool, log *slog.Logger) (db *bbolt.DB, file *os.File, err error) {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		return nil, nil, fmt.Errorf("open the journal %s: it is a directory", path)
+	}
+	if readOnly || err == nil && info.Size() > 0 {
+		if db, file, err = openBolt(path, true); err != nil {
+			return nil, nil, err
+		}
+		if err := sound(file, path, log); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("open the journal %s: %w", path, err), db.Close())
+		}
+		if readOnly {
+			return db, file, nil
+		}
+		if err := db.Close(); err != nil {
+			return nil, nil, fmt.Errorf("open the journal %s: %w", path, err)
+		}
+	}
+	return openBolt(path, false)
+}
+
+// openBolt has bbolt open the file. Whatever it still panics or faults on
+// becomes an error here.
+func openBolt(path string, readOnly bool) (db *bbolt.DB, file *os.File, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			db, err = nil, fmt.Errorf("open the journal %s: the file is damaged: %v", path, r)
+			db, file, err = nil, nil, fmt.Errorf("open the journal %s: %w: %v", path, ErrDamaged, r)
 		}
 	}()
-	if err := checkLength(path); err != nil {
-		return nil, err
-	}
 	opts := &bbolt.Options{
 		Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true, ReadOnly: readOnly,
+		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			var err error
+			file, err = os.OpenFile(name, flag, mode)
+			return file, err
+		},
 	}
 	if !readOnly {
 		opts.InitialMmapSize = initialMap
 	}
 	db, err = bbolt.Open(path, 0o600, opts)
-	if errors.Is(err, berrors.ErrTimeout) {
-		return nil, fmt.Errorf("open the journal %s: %w", path, ErrLocked)
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, nil, fmt.Errorf("open the journal %s: %w", path, ErrLocked)
+	case errors.As(err, new(*fs.PathError)), errors.As(err, new(syscall.Errno)):
+		return nil, nil, fmt.Errorf("open the journal %s: %w", path, err)
+	case err != nil: // the file's length, or both of its heads
+		return nil, nil, fmt.Errorf("open the journal %s: %w, or is no journal: %w", path, ErrDamaged, err)
 	}
+	return db, file, nil
+}
+
+// sound refuses a file whose pages cannot be followed. With one head the file
+// opens: a crash leaves it so, and then nobody was told of what is missing.
+func sound(file *os.File, path string, log *slog.Logger) error {
+	info, err := file.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("open the journal %s: %w", path, err)
+		return err
 	}
-	return db, nil
+	found, alone, err := inspect(file, info.Size(), 1)
+	switch {
+	case err != nil:
+		return err
+	case len(found) > 0:
+		return fmt.Errorf("%w: %s", ErrDamaged, found[0])
+	case alone:
+		log.Warn("one of the journal's two heads is not whole; the other counts", slog.String("file", path))
+	}
+	return nil
 }
 
 // prime fills in what the writer starts from.

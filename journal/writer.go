@@ -271,7 +271,7 @@ func guard(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the journal file is damaged: %v", r)
+			err = fmt.Errorf("the journal: %w: %v", ErrDamaged, r)
 		}
 	}()
 	return fn()

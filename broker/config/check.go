@@ -152,3 +152,22 @@ func plainHeaderValue(s string) bool {
 	}
 	return true
 }
+
+// headerFault says why a header of this name cannot be set; habit is one that
+// is passed over instead. seen holds the names before it.
+func headerFault(name string, seen map[string]bool) (why string, habit bool) {
+	lower := strings.ToLower(name)
+	isHabit, own := ownHeaders[lower]
+	switch {
+	case !headerName.MatchString(name):
+		return quote(name) + " cannot name a header", false
+	case isHabit:
+		return "", true
+	case own:
+		return "the header " + name + " cannot be configured: Berth sets it itself or it would make a call repeatable", false
+	case seen[lower]:
+		return "this header stands here twice", false
+	}
+	seen[lower] = true
+	return "", false
+}

@@ -37,10 +37,26 @@ func (b Backend) Confidential() []string {
 		}
 		c.addArgument(name, arg.Reveal())
 	}
+	for i, arg := range b.Settings.HeadersCommand {
+		if i > 0 {
+			c.addArgument(b.Settings.HeadersCommand[i-1].Reveal(), arg.Reveal())
+		}
+	}
 	for _, value := range b.Headers {
 		c.addHeader(value.Reveal())
 	}
 	c.addURL(b.URL.Reveal())
+	slices.Sort(c)
+	return slices.Compact(c)
+}
+
+// Confidential lists what no message may show of these headers, as
+// [Backend.Confidential] does of those in the file.
+func (m SecretMap) Confidential() []string {
+	var c confidential
+	for _, value := range m {
+		c.addHeader(value.Reveal())
+	}
 	slices.Sort(c)
 	return slices.Compact(c)
 }

@@ -27,6 +27,8 @@ func TestConfidentialListsWhatIsConfiguredAndNotPublic(t *testing.T) {
 			[]string{"Bearer tok-1", "a=first; b=second", "b=second", "first", "k4k4", "second", "tok-1"}},
 		{"basic authorization", `{"url": "http://h/mcp", "headers": {"Authorization": "Basic Ym9iOmh1bnRlcjI="}}`,
 			[]string{"Basic Ym9iOmh1bnRlcjI=", "Ym9iOmh1bnRlcjI=", "bob:hunter2", "hunter2"}},
+		{"the arguments of a command for headers", `{"url": "http://h/mcp", "berth": {"headers_command": ["program-name", "--token", "abcd", "argument"]}}`,
+			[]string{"abcd", "argument"}},
 		{"the endpoint", `{"url": "https://host-name.example/api/se%20cret/mcp?key=q%2Fry&n=1"}`,
 			[]string{"key=q%2Fry&n=1", "q/ry", "se cret", "se%20cret"}},
 	} {

@@ -59,17 +59,10 @@ type ClientRule struct {
 	// How long such a client is kept waiting before its call becomes a job.
 	// Without it the broker's own table of measured clients applies.
 	PromoteAfter time.Duration `key:"promote_after" never:"true" min:"1s" max:"24h"`
-}
-
-// Client gives the rule with the longest prefix of name.
-func (b Broker) Client(name string) (ClientRule, bool) {
-	best, found := ClientRule{}, false
-	for _, rule := range b.Clients {
-		if strings.HasPrefix(name, rule.Prefix) && (!found || len(rule.Prefix) > len(best.Prefix)) {
-			best, found = rule, true
-		}
-	}
-	return best, found
+	// The longest message that such a client takes; an answer over it is refused
+	// as `answer_too_large`. Without it the broker's own table applies: 15 MiB for
+	// the clients that were seen to drop longer ones, no limit for others.
+	MaxAnswer Size `key:"max_answer" min:"1KiB" max:"1GiB"`
 }
 
 // Kind is how a backend is reached.
@@ -199,6 +192,16 @@ type Settings struct {
 	// to in, and only by handshake can its tools ask for something in the middle
 	// of a call.
 	Handshake bool `key:"handshake" default:"false"`
+	// For a backend of type http that needs a fresh token: a program and its
+	// arguments, without a shell, whose standard output is a JSON object of
+	// headers. They are sent with every request and go before those in
+	// `headers`. It runs before the first request, after `headers_ttl`, and after
+	// the backend answered 401 or 403.
+	HeadersCommand SecretList `key:"headers_command"`
+	// How long its headers are used.
+	HeadersTTL time.Duration `key:"headers_ttl" default:"never" never:"true" min:"1s" max:"720h"`
+	// How long it may take.
+	HeadersTimeout time.Duration `key:"headers_timeout" default:"10s" min:"100ms" max:"5m"`
 }
 
 // VerbRule is what applies to the verbs that a glob names. A zero field says

@@ -95,6 +95,10 @@ func (d decoder) value(n *node, v reflect.Value, tag reflect.StructTag) {
 	case broker.Effects:
 		d.effects(n, v)
 		return
+	case SecretList:
+		// What is in it may refer to the environment, so the entry reads it.
+		d.expect(n, list)
+		return
 	}
 	switch v.Kind() {
 	case reflect.Bool:

@@ -196,6 +196,9 @@ func (e *entry) stdio() {
 		return true
 	}, nil)
 	e.stray("headers")
+	for _, m := range e.ofHeaders() {
+		e.refuseKey(m, "%s means nothing for a backend of type %s", m.key, b.Kind)
+	}
 }
 
 func (e *entry) http() {
@@ -210,24 +213,58 @@ func (e *entry) http() {
 	}
 	seen := map[string]bool{}
 	b.Headers = e.secrets(e.fields["headers"], func(m member) bool {
-		lower := strings.ToLower(m.key)
-		habit, own := ownHeaders[lower]
+		why, habit := headerFault(m.key, seen)
 		switch {
-		case !headerName.MatchString(m.key):
-			e.refuseKey(m, "%s cannot name a header", quote(m.key))
 		case habit:
 			e.note(m, "passed over: Berth sets this header itself")
-		case own:
-			e.refuseKey(m, "the header %s cannot be configured: Berth sets it itself or it would make a call repeatable", m.key)
-		case seen[lower]:
-			e.refuseKey(m, "this header stands here twice")
-		default:
-			seen[lower] = true
-			return true
+		case why != "":
+			e.refuseKey(m, "%s", why)
 		}
-		return false
+		return !habit && why == ""
 	}, plainHeaderValue)
+	e.headersCommand()
 	e.stray("args", "env", "cwd")
+}
+
+// headersCommand reads the command that gives headers.
+func (e *entry) headersCommand() {
+	members := e.ofHeaders()
+	i := slices.IndexFunc(members, func(m member) bool { return m.key == "headers_command" })
+	if i < 0 {
+		for _, m := range members {
+			e.refuseKey(m, "%s means nothing without a headers_command", m.key)
+		}
+		return
+	}
+	n := members[i].value
+	if n.kind != list {
+		return // that has been said
+	}
+	command := SecretList{}
+	for _, item := range n.items {
+		if s, ok := e.text(item); ok {
+			command = append(command, NewSecret(s))
+		}
+	}
+	switch {
+	case len(n.items) == 0:
+		e.refuse(n, "must name a program and may have its arguments after it")
+	case len(command) == len(n.items) && command[0].Empty():
+		e.refuse(n.items[0], "must name a program")
+	}
+	e.backend.Settings.HeadersCommand = command
+}
+
+// ofHeaders gives the keys of `berth` that are about a command for headers.
+func (e *entry) ofHeaders() (members []member) {
+	if berth := e.fields["berth"]; berth != nil {
+		for _, m := range berth.members {
+			if strings.HasPrefix(m.key, "headers_") {
+				members = append(members, m)
+			}
+		}
+	}
+	return members
 }
 
 // secrets reads an object of texts. wanted judges each member's key, valid its

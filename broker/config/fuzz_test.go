@@ -70,6 +70,9 @@ func keepsItsPromises(t *testing.T, c *Config) {
 				t.Errorf("%s of %q: %+v", name, e.Name, e)
 			}
 		}
+		if command := s.HeadersCommand; command != nil && !s.Disabled && (e.Kind != HTTP || len(command) == 0 || command[0].Empty()) {
+			t.Errorf("headers_command of %q: %+v", e.Name, e)
+		}
 		if _, err := parseURL(e.URL.Reveal()); e.Kind == HTTP && !s.Disabled && err != nil {
 			t.Errorf("url of %q: %v", e.Name, err)
 		}
@@ -79,4 +82,29 @@ func keepsItsPromises(t *testing.T, c *Config) {
 			}
 		}
 	}
+}
+
+// What is taken from a command's output can be sent, and a refusal shows
+// nothing of it but names.
+func FuzzParseHeaders(f *testing.F) {
+	f.Add(`{"Authorization": "Bearer s3cr3t", "accept": "x", "X-A": ""}`)
+	f.Add(`{"X-A": "1", "x-a": "2"}`)
+	f.Add(`{"Host": "h"}`)
+	f.Add("s3cr3t")
+	f.Fuzz(func(t *testing.T, output string) {
+		headers, err := ParseHeaders([]byte(output))
+		if err != nil {
+			if headers != nil || strings.ContainsAny(err.Error(), "\n\r") {
+				t.Errorf("%v and %q", headers, err)
+			}
+			return
+		}
+		seen := map[string]bool{}
+		for name, value := range headers.Reveal() {
+			if _, own := ownHeaders[strings.ToLower(name)]; own || seen[strings.ToLower(name)] || !headerName.MatchString(name) || !plainHeaderValue(value) {
+				t.Errorf("took %q", name)
+			}
+			seen[strings.ToLower(name)] = true
+		}
+	})
 }

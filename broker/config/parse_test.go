@@ -102,7 +102,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	want := &Config{
 		Broker: Broker{Listen: "[::1]:0", AllowedHosts: []string{"berth.example.com", "10.0.0.1:7420"}, MaxSessions: 5, MaxCallsPerSession: 6,
 			MaxStreams: 7, MaxBody: 2 << 10, MaxBytesInFlight: 3 << 10, LogLevel: "debug",
-			Clients: []ClientRule{{"claude", 200 * time.Second}, {"claude-code", Never}}},
+			Clients: []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}}},
 		Backends: []Backend{
 			{Name: "app", Kind: Stdio, Command: "/srv/app/bin", Args: SecretList{NewSecret("--port"), NewSecret("8080"), NewSecret("--fast"), NewSecret("true")},
 				Env: SecretMap{"A": NewSecret("1"), "B": NewSecret("s3cr3t-value")}, Cwd: "work",
@@ -113,8 +113,8 @@ func TestEveryKeyIsRead(t *testing.T) {
 						Tracks: TrackRule{Handle: "/a~1b/0", Verb: "export_status", Argument: "id", Status: "/s", Running: []string{"r"}, Succeeded: []string{"ok", "fine"},
 							Failed: []string{"f"}, Cancelled: []string{"c"}, Lost: []string{"l"}, Result: "/out", Message: "/why"}}, {Glob: "get_?", PromoteAfter: Never}},
 					TrustAnnotations: true, Effects: []EffectRule{{"find_*", broker.Read}, {"drop", broker.Write | broker.Destroy}},
-					MaxAnswer: 1 << 20, Handshake: true, Disabled: false}},
-			{Name: "web", Kind: HTTP, URL: NewSecret("https://api.example.com/mcp"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Settings: DefaultSettings()},
+					MaxAnswer: 1 << 20, Handshake: true, HeadersTTL: Never, HeadersTimeout: 10 * time.Second, Disabled: false}},
+			{Name: "web", Kind: HTTP, URL: NewSecret("https://api.example.com/mcp"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Settings: tokenSettings()},
 			{Name: "zz", Kind: Stdio, Command: "z", Env: SecretMap{}, Settings: disabledSettings()},
 		},
 	}
@@ -132,6 +132,13 @@ func TestEveryKeyIsRead(t *testing.T) {
 			}
 		}
 	}
+}
+
+func tokenSettings() Settings {
+	s := DefaultSettings()
+	s.HeadersCommand = SecretList{NewSecret("/srv/app/token"), NewSecret("--key"), NewSecret("s3cr3t-value")}
+	s.HeadersTTL, s.HeadersTimeout = 50*time.Minute, 20*time.Second
+	return s
 }
 
 func disabledSettings() Settings {
@@ -195,6 +202,10 @@ mcpServers:
   web:
     url: https://${HOST}/mcp
     headers: {X-Key: "${TOKEN}"}
+    berth:
+      headers_command: ["${DIR}/token", --key, "${TOKEN}"]
+      headers_ttl: 50m
+      headers_timeout: 20s
   zz:
     command: z
     berth: {disabled: true}
@@ -210,12 +221,13 @@ berth:
   log_level: debug
   clients:
     claude: {promote_after: 200s}
-    claude-code: {promote_after: never}
+    claude-code: {promote_after: never, max_answer: 20MiB}
 `
 
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	want := Settings{Start: Lazy, Instances: Shared, MaxInFlight: 16, MaxQueued: 256, MaxQueuedJobs: 1024, QueueTimeout: time.Minute,
-		StartTimeout: 30 * time.Second, CallTimeout: 30 * time.Minute, IdleTimeout: Never, MaxAnswer: 64 << 20, CancelGrace: 10 * time.Second}
+		StartTimeout: 30 * time.Second, CallTimeout: 30 * time.Minute, IdleTimeout: Never, MaxAnswer: 64 << 20, CancelGrace: 10 * time.Second,
+		HeadersTTL: Never, HeadersTimeout: 10 * time.Second}
 	if got := DefaultSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("settings\n got %+v\nwant %+v", got, want)
 	}
@@ -291,16 +303,6 @@ func TestBerthsOwnRegistrationIsPassedOver(t *testing.T) {
 	}
 	if got := problems(t, "a.json", `{"mcpServers": {"berth": {"command": "other"}}}`); len(got) != 1 {
 		t.Errorf("another program named berth: %v", got)
-	}
-}
-
-func TestLongestPrefixOfAClientApplies(t *testing.T) {
-	b := parse(t, "a.yaml", yamlOfEveryKey).Broker
-	for name, want := range map[string]time.Duration{"claude-code": Never, "claude-code/2": Never, "claude-ai": 200 * time.Second, "codex": 0, "": 0} {
-		rule, ok := b.Client(name)
-		if rule.PromoteAfter != want || ok != (want != 0) {
-			t.Errorf("%q: %v %v, want %v", name, rule, ok, want)
-		}
 	}
 }
 

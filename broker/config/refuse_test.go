@@ -15,6 +15,10 @@ func berthWith(body string) string {
 	return entryWith(`{"command": "x", "berth":` + "\n" + body + `}`)
 }
 
+func webWith(body string) string {
+	return entryWith(`{"url": "http://h", "berth":` + "\n" + body + `}`)
+}
+
 func TestProblemsAreNamedWithTheirPlace(t *testing.T) {
 	tests := []struct {
 		name, text string
@@ -114,6 +118,17 @@ func TestProblemsAreNamedWithTheirPlace(t *testing.T) {
 		{"an effect that is nothing", berthWith(`{"effects": [{"verb": "a", "is": []}]}`), "3:34 /mcpServers/a/berth/effects/0/is", "at least one"},
 		{"an unknown effect", berthWith(`{"effects": [{"verb": "a", "is": ["read", "delete"]}]}`), "3:43 /mcpServers/a/berth/effects/0/is/1", `"delete" must be one of`},
 		{"a read that writes", berthWith(`{"effects": [{"verb": "a", "is": ["read", "write"]}]}`), "3:34 /mcpServers/a/berth/effects/0/is", "read stands alone"},
+
+		{"a headers_command without a program", webWith(`{"headers_command": []}`), "3:21 /mcpServers/a/berth/headers_command", "must name a program"},
+		{"a headers_command of an empty program", webWith(`{"headers_command": ["", "x"]}`), "3:22 /mcpServers/a/berth/headers_command/0", "must name a program"},
+		{"a headers_command that is text", webWith(`{"headers_command": "token --now"}`), "3:21 /mcpServers/a/berth/headers_command", "must be a list, not text"},
+		{"a headers_command of an object", webWith(`{"headers_command": ["x", {}]}`), "3:27 /mcpServers/a/berth/headers_command/1", "must be text"},
+		{"a headers_command with an unset variable", webWith(`{"headers_command": ["x", "${HOME_OF_NOBODY}"]}`), "3:27 /mcpServers/a/berth/headers_command/1", "is not set"},
+		{"a headers_command of a child", berthWith(`{"headers_command": ["x"]}`), "3:2 /mcpServers/a/berth/headers_command", "means nothing for a backend of type stdio"},
+		{"a headers_ttl of a child", berthWith(`{"headers_ttl": "1m"}`), "3:2 /mcpServers/a/berth/headers_ttl", "means nothing for a backend of type stdio"},
+		{"a headers_ttl alone", webWith(`{"headers_ttl": "1m"}`), "3:2 /mcpServers/a/berth/headers_ttl", "without a headers_command"},
+		{"a headers_ttl that is too short", webWith(`{"headers_command": ["x"], "headers_ttl": "1ms"}`), "3:43 /mcpServers/a/berth/headers_ttl", "out of range"},
+		{"a headers_timeout for ever", webWith(`{"headers_command": ["x"], "headers_timeout": "never"}`), "3:47 /mcpServers/a/berth/headers_timeout", "must be a duration"},
 
 		{"an unknown key at the top", `{"berth": {"port": 1}}`, "1:12 /berth/port", "is no key"},
 		{"an address without a port", `{"berth": {"listen": "localhost"}}`, "1:22 /berth/listen", "must be an address"},

@@ -19,7 +19,7 @@ const theSecret = "s3cr3t-value"
 func TestSecretsAreNeverShown(t *testing.T) {
 	c := parse(t, "a.json", `{"mcpServers": {
 		"a": {"command": "x", "args": ["--key", "${TOKEN}"], "env": {"API_KEY": "${TOKEN}"}},
-		"b": {"url": "https://h/${TOKEN}", "headers": {"Authorization": "Bearer ${TOKEN}"}}}}`)
+		"b": {"url": "https://h/${TOKEN}", "headers": {"Authorization": "Bearer ${TOKEN}"}, "berth": {"headers_command": ["x", "${TOKEN}"]}}}}`)
 	a, b := c.Backends[0], c.Backends[1]
 	if a.Env.Reveal()["API_KEY"] != theSecret || a.Args.Reveal()[1] != theSecret || b.URL.Reveal() != "https://h/"+theSecret {
 		t.Fatal("the secrets are not there at all")

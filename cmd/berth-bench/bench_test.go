@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -53,6 +54,21 @@ func TestDriveCountsCheckedCallsOfEveryClient(t *testing.T) {
 	if r.rate <= 0 || r.p50 <= 0 || r.p99 < r.p50 || r.of[nameDirect].median != 1 || r.added.median != 0 {
 		t.Errorf("%+v", r)
 	}
+}
+
+// slow answers each call after a time.
+type slow time.Duration
+
+func (s slow) call() error         { <-time.After(time.Duration(s)); return nil }
+func (s slow) limit(time.Duration) {}
+
+func TestATurnWithoutACallSaysHowLongTheCallsTook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := drive(path{name: "far", clients: []client{slow(2 * time.Second), slow(3 * time.Second)}}, 2, time.Second)
+		if err == nil || !strings.Contains(err.Error(), "far with 2 clients: no call ended in the 1s of the turn that count; the slowest took 3s, and a timer of this process was late by 0s") {
+			t.Error(err)
+		}
+	})
 }
 
 func TestDriveRefusesToCountWhatIsWrong(t *testing.T) {

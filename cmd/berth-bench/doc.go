@@ -14,4 +14,7 @@
 // an error or a closed connection ends the run. It never waits without limit.
 //
 // Concurrency: one goroutine for each client of a turn; they end with the turn.
+//
+// A turn in which no call ended because the machine stood still, of which a
+// timer of the bench itself tells, is driven again, three times at most.
 package main

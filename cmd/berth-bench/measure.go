@@ -34,6 +34,13 @@ type turn struct {
 	cpu      time.Duration // of the hop, a call; zero: not known
 }
 
+// errStoodStill is a turn that says nothing, because the machine had no time
+// for anybody.
+var errStoodStill = errors.New("the machine stood still")
+
+// driveAgain is how often a turn is driven anew when the machine stood still.
+const driveAgain = 3
+
 // drive runs the clients side by side. The first fifth of the time warms up
 // and is not counted.
 func drive(p path, n int, length time.Duration) (turn, error) {
@@ -44,6 +51,7 @@ func drive(p path, n int, length time.Duration) (turn, error) {
 	begin := time.Now()
 	warm, end := begin.Add(length/5), begin.Add(length+length/5)
 	times := make([][]time.Duration, n)
+	slowest := make([]time.Duration, n) // of all calls, whenever they ended
 	errs := make([]error, n)
 	var failed atomic.Bool
 	var all sync.WaitGroup
@@ -55,6 +63,7 @@ func drive(p path, n int, length time.Duration) (turn, error) {
 					return
 				}
 				now := time.Now()
+				slowest[i] = max(slowest[i], now.Sub(sent))
 				if now.After(warm) && now.Before(end) {
 					times[i] = append(times[i], now.Sub(sent))
 				}
@@ -62,6 +71,8 @@ func drive(p path, n int, length time.Duration) (turn, error) {
 			}
 		})
 	}
+	var late time.Duration
+	all.Go(func() { late = lateness(end) })
 	used := cpuBetween(p.pids, warm, end)
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -69,7 +80,13 @@ func drive(p path, n int, length time.Duration) (turn, error) {
 	}
 	sorted := slices.Concat(times...)
 	if len(sorted) == 0 {
-		return turn{}, fmt.Errorf("%s with %d clients: no call ended in time", p.name, n)
+		// Every call was answered, or there were an error.
+		err := fmt.Errorf("%s with %d clients: no call ended in the %s of the turn that count; the slowest took %s, and a timer of this process was late by %s",
+			p.name, n, length, slices.Max(slowest).Round(time.Millisecond), late.Round(time.Millisecond))
+		if late > length/2 {
+			err = fmt.Errorf("%w (%w)", errStoodStill, err)
+		}
+		return turn{}, err
 	}
 	slices.Sort(sorted)
 	t := turn{rate: float64(len(sorted)) / (length).Seconds(), p50: sorted[len(sorted)/2], p99: sorted[len(sorted)*99/100]}
@@ -77,6 +94,22 @@ func drive(p path, n int, length time.Duration) (turn, error) {
 		t.cpu = used / time.Duration(len(sorted))
 	}
 	return t, nil
+}
+
+// lateness gives by how much a short timer of this process was late at most,
+// until end.
+func lateness(end time.Time) (worst time.Duration) {
+	const pulse = 10 * time.Millisecond
+	tick := time.NewTimer(pulse)
+	defer tick.Stop()
+	for began := time.Now(); began.Before(end); {
+		<-tick.C
+		now := time.Now()
+		worst = max(worst, now.Sub(began)-pulse)
+		began = now
+		tick.Reset(pulse)
+	}
+	return worst
 }
 
 // compare drives all paths in turns, each round in another order: what ran just
@@ -90,6 +123,9 @@ func compare(ctx context.Context, paths []path, n, rounds int, length time.Durat
 			}
 			p := paths[i]
 			t, err := drive(p, n, length)
+			for tries := 0; errors.Is(err, errStoodStill) && tries < driveAgain; tries++ {
+				t, err = drive(p, n, length)
+			}
 			if err != nil {
 				return nil, err
 			}

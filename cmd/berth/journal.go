@@ -61,7 +61,7 @@ func (a *app) journalAnswer(ctx context.Context, path string, read func(journalF
 	}
 	j, err := journal.OpenReadOnly(filepath.Join(dir, journalFile))
 	if err != nil {
-		return nil, &failure{exit: exitJournal, code: codeJournal, message: "No broker runs, and the journal cannot be opened: " + sentence(err)}
+		return nil, &failure{exit: exitJournal, code: codeJournal, message: "No broker runs, and the journal cannot be opened: " + sentence(err), more: journalAdvice(err)}
 	}
 	v, err := read(journalFacts{j})
 	if err := errors.Join(err, j.Close()); err != nil {
@@ -72,4 +72,12 @@ func (a *app) journalAnswer(ctx context.Context, path string, read func(journalF
 		return nil, fmt.Errorf("the journal's facts: %w", err)
 	}
 	return encoded, nil
+}
+
+// journalAdvice says what to do about a journal that is damaged.
+func journalAdvice(err error) []string {
+	if !errors.Is(err, journal.ErrDamaged) {
+		return nil
+	}
+	return []string{"Nothing was changed in the file. Put a copy of it back, or move it away: a broker then starts with an empty journal and knows none of the jobs."}
 }

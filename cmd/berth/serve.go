@@ -155,7 +155,7 @@ func (b *running) openState(ctx context.Context, path string) error {
 func (b *running) openJournal(ctx context.Context) error {
 	var err error
 	if b.journal, err = journal.Open(b.dir.Path(journalFile), journal.Options{Logger: b.log, Hook: failpoint()}); err != nil {
-		return fmt.Errorf("open the journal: %w", err)
+		return &failure{exit: exitJournal, code: codeJournal, message: "The journal cannot be used: " + sentence(err), more: journalAdvice(err)}
 	}
 	recovery, err := b.journal.Recover(ctx, time.Now())
 	if err != nil {
@@ -293,7 +293,7 @@ func (b *running) handler() (http.Handler, error) {
 	checks := b.guard()
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
-		Guard: checks, Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, PromoteAfter: b.patience(),
+		Guard: checks, Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("build the MCP front: %w", err)

@@ -79,7 +79,7 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 	if c.Kind == config.Stdio {
 		upstream = mcpclient.NewStdio(mcpclient.StdioConfig{Start: b.starter(c)}, client)
 	} else {
-		upstream = mcpclient.NewHTTP(mcpclient.HTTPConfig{URL: c.URL.Reveal(), Headers: reveal(c.Headers)}, client)
+		upstream = b.upstreamHTTP(c, client)
 	}
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: c.Name, Kind: string(c.Kind), Upstream: upstream,
@@ -115,14 +115,6 @@ func (b *running) starter(c config.Backend) func(context.Context) (mcpclient.Chi
 		}
 		return mcpclient.Child{Stdin: p.Stdin, Stdout: p.Stdout, PID: p.PID, Life: p}, nil
 	}
-}
-
-func reveal(m config.SecretMap) map[string]string {
-	out := make(map[string]string, len(m))
-	for name, value := range m {
-		out[name] = value.Reveal()
-	}
-	return out
 }
 
 func names(m config.SecretMap) []string {
@@ -171,18 +163,16 @@ func staleAfter(c config.Backend) func(verb string) time.Duration {
 	return func(verb string) time.Duration { return c.Settings.StaleAfter(strings.TrimPrefix(verb, c.Name+"__")) }
 }
 
-// patience is the table of clients: the configuration's rules, then what was
+// clients is the table of clients: the configuration's rules, then what was
 // measured.
-func (b *running) patience() []mcpserver.ClientPatience {
-	var table []mcpserver.ClientPatience
+func (b *running) clients() []mcpserver.ClientLimits {
+	var table []mcpserver.ClientLimits
 	rules := slices.Clone(b.cfg.Broker.Clients)
 	sort.SliceStable(rules, func(i, j int) bool { return len(rules[i].Prefix) > len(rules[j].Prefix) })
 	for _, r := range rules {
-		if r.PromoteAfter != 0 {
-			table = append(table, mcpserver.ClientPatience{Client: r.Prefix, After: max(0, r.PromoteAfter)})
-		}
+		table = append(table, mcpserver.ClientLimits{Client: r.Prefix, PromoteAfter: r.PromoteAfter, MaxAnswer: int(r.MaxAnswer)})
 	}
-	return append(table, mcpserver.DefaultPromoteAfter...)
+	return append(table, mcpserver.MeasuredClients...)
 }
 
 // guard lets in who holds the state directory's token, as the local operator.

@@ -24,7 +24,7 @@
 // # What it owns
 //
 // [Start] and [Process] are the broker's side: pipes, the guard, a bounded tail
-// of stderr, the orderly stop. [Ledger] remembers guard and child in small files
+// of stderr, the orderly stop. [Output] runs a command for what it prints. [Ledger] remembers guard and child in small files
 // so that [Ledger.Sweep] of the next broker can end what a killed guard left.
 //
 // # What it refuses

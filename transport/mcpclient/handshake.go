@@ -169,6 +169,10 @@ func brief(s string) string {
 
 // refuse turns an error of the handshake into the one that Open returns.
 func refuse(err error, stderr string, opts Options) *broker.OpenError {
+	var headers *HeadersError
+	if errors.As(err, &headers) {
+		stderr = headers.Stderr
+	}
 	open := &broker.OpenError{Cause: opts.Redact(err.Error()), Stderr: opts.Redact(stderr)}
 	var auth authError
 	open.Auth = errors.As(err, &auth)

@@ -17,13 +17,14 @@ import (
 type HTTP struct {
 	config HTTPConfig
 	opts   Options
+	fresh  *fresh // nil: the headers of config are all
 	noise  noise
 	levels levels
 }
 
 // NewHTTP describes an upstream; nothing is sent before Open.
 func NewHTTP(config HTTPConfig, opts Options) *HTTP {
-	return &HTTP{config: config, opts: opts.withDefaults()}
+	return &HTTP{config: config, opts: opts.withDefaults(), fresh: newFresh(config)}
 }
 
 // Noise gives the counts over all lives of the upstream.
@@ -34,11 +35,27 @@ func (h *HTTP) Noise() Noise { return h.noise.snapshot() }
 func (h *HTTP) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.opts.OpenTimeout)
 	defer cancel()
+	conn, open, expired := h.start(ctx, hear)
+	if expired && ctx.Err() == nil {
+		conn, open, _ = h.start(ctx, hear)
+	}
+	if open != nil {
+		return nil, open
+	}
+	return conn, nil
+}
+
+// start opens one life. expired says that the backend turned it away because
+// the headers that it was sent are not good any more, which others may be.
+func (h *HTTP) start(ctx context.Context, hear broker.Hear) (conn broker.Conn, open *broker.OpenError, expired bool) {
+	if _, err := h.fresh.get(ctx); err != nil {
+		return nil, refuse(err, "", h.opts), false
+	}
 	c, err := h.newConn(hear)
 	if err != nil {
-		return nil, refuse(err, "", h.opts)
+		return nil, refuse(err, "", h.opts), false
 	}
-	conn, err := c.open(ctx, &h.levels)
+	conn, err = c.open(ctx, &h.levels)
 	if err != nil {
 		open := refuse(err, "", h.opts)
 		closing, stop := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
@@ -46,9 +63,9 @@ func (h *HTTP) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) 
 		// A session that was half opened may stay at the backend; the cause of
 		// the failure is what counts.
 		_ = c.Close(closing)
-		return nil, open
+		return nil, open, open.Auth && c.expired.Load()
 	}
-	return h.manifold(conn, c), nil
+	return h.manifold(conn, c), nil, false
 }
 
 func (h *HTTP) newConn(hear broker.Hear) (*httpConn, error) {
@@ -58,7 +75,7 @@ func (h *HTTP) newConn(hear broker.Hear) (*httpConn, error) {
 	}
 	lifeCtx, cancel := context.WithCancel(context.Background())
 	c := &httpConn{
-		opts: h.opts, noise: &h.noise, life: newLife(), target: target, hear: hear,
+		opts: h.opts, noise: &h.noise, fresh: h.fresh, life: newLife(), target: target, hear: hear,
 		ctx: lifeCtx, cancel: cancel,
 		desk: newDesk(&h.noise, h.opts.MaxInFlight), flying: map[int64]*exchange{},
 		base: newBase(h.opts.MaxInFlight), finished: make(chan struct{}),

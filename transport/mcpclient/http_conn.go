@@ -32,6 +32,7 @@ type httpConn struct {
 	hear     broker.Hear // nil: nobody listens
 	opts     Options
 	noise    *noise
+	fresh    *fresh // of the upstream; nil: there is no other header than ours
 	life     *life
 	target   *url.URL
 	host     string // for the Host header; empty: the target's
@@ -53,6 +54,7 @@ type httpConn struct {
 	desk      *desk
 	probing   atomic.Bool
 	lost      atomic.Bool // the session is unknown to the backend: no DELETE
+	expired   atomic.Bool // it was not opened because its headers had been good for too long
 
 	mu       sync.Mutex
 	closing  context.Context     // of the first Close

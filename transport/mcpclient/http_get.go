@@ -100,7 +100,11 @@ func final(status int) bool {
 // listen opens the stream once and reads it to its end. ok says that it was
 // one; else status tells what the backend answered.
 func (s *stream) listen(ctx context.Context, opened func()) (ok bool, status int) {
-	req := s.c.newRequest(ctx, http.MethodGet, nil)
+	fresh, err := s.c.fresh.get(ctx)
+	if err != nil {
+		return false, 0
+	}
+	req := s.c.newRequest(ctx, http.MethodGet, nil, fresh)
 	req.Header.Set("Accept", "text/event-stream")
 	if s.lastID != "" {
 		req.Header.Set("Last-Event-ID", s.lastID)
@@ -110,6 +114,7 @@ func (s *stream) listen(ctx context.Context, opened func()) (ok bool, status int
 		return false, 0
 	}
 	defer func() { _ = resp.Body.Close() }()
+	s.c.fresh.answered(fresh, resp.StatusCode)
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode != http.StatusOK || mediaType != "text/event-stream" {
 		return false, resp.StatusCode

@@ -37,6 +37,7 @@ type exchange struct {
 	first   bool            // it is the first of a life
 	extra   http.Header     // headers of this request alone
 	listen  func(*message)  // takes the notifications of the stream
+	fresh   *credentials    // that it has; nil: none
 	ctx     context.Context // of the HTTP request
 	stop    context.CancelFunc
 	hand    handover
@@ -124,13 +125,18 @@ func (c *httpConn) hasSession() bool {
 	return c.header.Load().Get(transport.HeaderKeySessionID) != ""
 }
 
-// newRequest makes a request to the backend. One with a body shares its header
-// with others. It has no GetBody, so that net/http cannot send it twice.
-func (c *httpConn) newRequest(ctx context.Context, method string, body []byte) *http.Request {
+// newRequest makes a request to the backend. One with a body and without fresh
+// headers shares its header with others. It has no GetBody, so that net/http
+// cannot send it twice.
+func (c *httpConn) newRequest(ctx context.Context, method string, body []byte, fresh *credentials) *http.Request {
 	req := &http.Request{
 		Method: method, URL: c.target, Host: c.host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: *c.header.Load(),
+	}
+	if fresh != nil {
+		req.Header = maps.Clone(req.Header)
+		maps.Copy(req.Header, fresh.header)
 	}
 	if body == nil {
 		// Servers exist that refuse a content type without content.
@@ -153,6 +159,14 @@ func (c *httpConn) postUnder(ctx context.Context, x *exchange, body []byte) erro
 // holds when the error is nil; for a notification there is none. It ends
 // x.ctx, or leaves that to the reading of what follows the answer.
 func (c *httpConn) post(x *exchange, body []byte) error {
+	var err error
+	if x.fresh, err = c.fresh.get(x.ctx); err != nil {
+		if x.ctx.Err() == nil {
+			x.failure, err = noHeaders(err, c.opts), errHandled
+		}
+		x.stop()
+		return err
+	}
 	resp, err := c.hand(x, body)
 	if err != nil {
 		x.stop()
@@ -171,7 +185,7 @@ func (c *httpConn) post(x *exchange, body []byte) error {
 
 // request makes the POST of the message.
 func (x *exchange) request(c *httpConn, ctx context.Context, body []byte) *http.Request {
-	req := c.newRequest(ctx, http.MethodPost, body)
+	req := c.newRequest(ctx, http.MethodPost, body, x.fresh)
 	if len(x.extra) > 0 {
 		req.Header = maps.Clone(req.Header)
 		maps.Copy(req.Header, x.extra)
@@ -202,8 +216,9 @@ func (c *httpConn) hand(x *exchange, body []byte) (*http.Response, error) {
 // on, so that its connection can be used again.
 func (c *httpConn) digest(ctx context.Context, x *exchange, resp *http.Response) (keep bool, err error) {
 	status := resp.StatusCode
+	expired := c.fresh.answered(x.fresh, status)
 	if status < 200 || status > 299 {
-		return false, c.refused(x, resp)
+		return false, c.refused(x, resp, expired)
 	}
 	if x.id == 0 {
 		return true, nil // a notification: whatever it says is no answer
@@ -283,11 +298,23 @@ func (x *exchange) accept(m *message) bool {
 	return false
 }
 
-// refused turns a status that is no success into a failure.
-func (c *httpConn) refused(x *exchange, resp *http.Response) error {
+// refused turns a status that is no success into a failure. expired says that
+// headers which had been good were turned away: with others a life may go on,
+// but one that is being opened must not change its mind about the era half way.
+func (c *httpConn) refused(x *exchange, resp *http.Response, expired bool) error {
 	status := resp.StatusCode
 	f := &broker.Failure{Dispatched: true}
+	opening := c.inc.Load() == nil
 	switch {
+	case expired && opening:
+		f.Gone, x.auth = true, true
+		f.Cause = fmt.Sprintf("the backend does not accept the headers any more that the command gave (HTTP %d)", status)
+		c.expired.Store(true)
+		c.life.end(f.Cause)
+	case expired:
+		x.auth = true
+		f.Cause = fmt.Sprintf("the backend does not accept the headers any more that the command gave (HTTP %d)", status)
+		f.Refusal = turnedAway(x.call, status)
 	case status == http.StatusUnauthorized:
 		f.Gone, x.auth = true, true
 		f.Cause = "the backend does not accept our credentials (HTTP 401)"
@@ -445,7 +472,7 @@ func (c *httpConn) endSession() {
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(closing, closeGrace)
 	defer cancel()
-	if resp, err := c.base.RoundTrip(c.newRequest(ctx, http.MethodDelete, nil)); err == nil {
+	if resp, err := c.base.RoundTrip(c.newRequest(ctx, http.MethodDelete, nil, c.fresh.last())); err == nil {
 		_ = resp.Body.Close()
 	}
 }

@@ -232,7 +232,11 @@ func (s *stream) resume(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	req := s.c.newRequest(ctx, http.MethodGet, nil)
+	fresh, err := s.c.fresh.get(ctx)
+	if err != nil {
+		return err
+	}
+	req := s.c.newRequest(ctx, http.MethodGet, nil, fresh)
 	req.Header.Set("Accept", "text/event-stream")
 	req.Header.Set("Last-Event-ID", s.lastID)
 	resp, err := s.c.base.RoundTrip(req)
@@ -240,6 +244,7 @@ func (s *stream) resume(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	s.c.fresh.answered(fresh, resp.StatusCode)
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode != http.StatusOK || mediaType != "text/event-stream" {
 		s.x.failure = &broker.Failure{Dispatched: true, Cause: fmt.Sprintf("the backend ended the stream before the answer and gave HTTP %d when asked for the rest", resp.StatusCode)}

@@ -495,7 +495,7 @@ func TestHTTPRequestWithoutBodySaysNothingOfContent(t *testing.T) {
 	}
 	defer c.cancel()
 	for method, body := range map[string][]byte{http.MethodDelete: nil, http.MethodPost: []byte(`{}`)} {
-		req := c.newRequest(t.Context(), method, body)
+		req := c.newRequest(t.Context(), method, body, nil)
 		if got := req.Header.Get("Content-Type"); (got != "") != (body != nil) {
 			t.Errorf("%s: content type %q", method, got)
 		}

@@ -107,6 +107,13 @@ type StdioConfig struct {
 type HTTPConfig struct {
 	URL     string            // http or https; userinfo becomes basic authentication
 	Headers map[string]string // sent with every request, never logged
+	// Fresh, when set, gives headers that go before Headers. It is asked before
+	// the first request, when FreshTTL has passed (zero: never), and after the
+	// backend answered 401 or 403; by one goroutine at a time, except that one
+	// whose context ended may still be returning. An error of type *HeadersError
+	// is shown to callers; any other must hold no credential either.
+	Fresh    func(ctx context.Context) (map[string]string, error)
+	FreshTTL time.Duration
 }
 
 // Noise counts what a backend sent and nobody was waiting for, over all lives

@@ -327,12 +327,17 @@ func (h *HTTP) manifold(conn broker.Conn, c *httpConn) broker.Conn {
 	}
 	return &manifold{Conn: conn, main: c, siblings: map[string]*sibling{}, open: map[*session]struct{}{},
 		begin: func(ctx context.Context, capabilities string) (*httpConn, error) {
-			return h.session(ctx, c, capabilities)
+			s, expired, err := h.session(ctx, c, capabilities)
+			if expired {
+				s, _, err = h.session(ctx, c, capabilities)
+			}
+			return s, err
 		}}
 }
 
-// session begins a session of the handshake era beside main.
-func (h *HTTP) session(ctx context.Context, main *httpConn, capabilities string) (*httpConn, error) {
+// session begins a session of the handshake era beside main. expired is as with
+// start.
+func (h *HTTP) session(ctx context.Context, main *httpConn, capabilities string) (_ *httpConn, expired bool, err error) {
 	c, err := h.newConn(func(method string, params json.RawMessage) {
 		// Changed lists are told by both, which the broker takes as one.
 		// Resources and tasks were asked for over main.
@@ -341,7 +346,7 @@ func (h *HTTP) session(ctx context.Context, main *httpConn, capabilities string)
 		}
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	in, err := introduce(ctx, c, c.opts, capabilities)
 	if err == nil && !c.hasSession() {
@@ -361,9 +366,9 @@ func (h *HTTP) session(ctx context.Context, main *httpConn, capabilities string)
 	}
 	if err != nil {
 		shut(ctx, c)
-		return nil, err
+		return nil, c.expired.Load(), err
 	}
 	c.inc.Store(&inc) // its answers are main's
 	c.hearken(ctx, in.server.Capabilities)
-	return c, nil
+	return c, false, nil
 }

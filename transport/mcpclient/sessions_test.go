@@ -411,3 +411,19 @@ func TestBothErasAtOnce(t *testing.T) {
 		t.Error("the life is over")
 	}
 }
+
+func TestASessionThatMeetsAnOldTokenIsBegunAgain(t *testing.T) {
+	var i issuer
+	b := newBouncer(t, true, "token-1")
+	c, err := NewHTTP(HTTPConfig{URL: b.URL, Fresh: i.give}, Options{}).Open(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	next := "token-2"
+	b.accepts.Store(&next)
+	mustCall(t, c, ofEra(false, "tools/call", `{"name":"go"}`), person(t))
+	if n := b.counts("initialize"); n["token-1"] != 1 || n["token-2"] != 1 || len(n) != 2 || i.runs.Load() != 2 {
+		t.Errorf("sessions by token: %v, %d runs", n, i.runs.Load())
+	}
+}

@@ -134,8 +134,15 @@ func (r *bridge) missing(cause error) {
 }
 
 // notify delivers a notification or a response. A cancel waits until the
-// broker has its request, or would have had it.
+// broker has its request, or would have had it, and outlives ctx for as long as
+// Run waits for what is on its way.
 func (r *bridge) notify(ctx context.Context, msg jsonrpc.Message, data []byte, after *flight) {
+	if isCancel(msg) {
+		longer, end := context.WithCancel(context.WithoutCancel(ctx))
+		defer end()
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(tellWait, end) })()
+		ctx = longer
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.Silence)
 	defer cancel()
 	if after != nil {

@@ -57,7 +57,14 @@ func (s *Server) callTool(rq *request) {
 	}
 	s.run(x, func(ctx context.Context) []byte {
 		if refusal != nil {
-			if profile, refusal = s.awaitOwners(ctx, rq.profile, owners); refusal != nil {
+			waiting, done := s.waits.enter(ctx, rq)
+			profile, refusal = s.awaitOwners(waiting, rq.profile, owners)
+			cancelled := waiting.Err() != nil
+			done()
+			switch {
+			case cancelled:
+				return nil
+			case refusal != nil:
 				return refusalError(rq.msg.ID, refusal)
 			}
 			if plan, refusal = check(rq, profile, tc); refusal != nil {
@@ -171,12 +178,8 @@ func (s *Server) promoteAfter(rq *request, verb *catalog.Verb) time.Duration {
 		return max(0, *verb.PromoteAfter)
 	case verb.Native:
 		return 0
-	case rq.asker != nil:
-		return max(0, patience(s.opts.PromoteAfter, rq.clientName()))
-	case rq.session == nil:
-		return max(0, patience(s.opts.PromoteAfter, ""))
 	}
-	return max(0, patience(s.opts.PromoteAfter, rq.session.client))
+	return patience(s.opts.Clients, rq.clientNamed())
 }
 
 // upstreamParams is what the backend gets: its own name of the verb, the

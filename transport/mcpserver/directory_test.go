@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"berth/broker/catalog"
 )
 
 func TestListsAreReadOnceForAllWhoWaitAndAgainWhenTheReaderLeft(t *testing.T) {
@@ -93,6 +95,34 @@ func TestACancelEndsAListThatIsPutTogether(t *testing.T) {
 		if text := readAll(t, resp); strings.Contains(text, `"id"`) || time.Since(began) != time.Second {
 			t.Errorf("after %v: %s", time.Since(began), text)
 		}
+	})
+}
+
+func TestACancelEndsACallThatWaitsForItsBackendToList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFakeBroker(t, catalog.Source{Backend: "late"})
+		f := serve(t, b, nil)
+		defer f.stop()
+		session := f.token("", "c")
+		began := time.Now()
+		go func() {
+			elapse(time.Second)
+			resp, err := f.post(t.Context(), "/mcp", session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+		}()
+		resp, err := f.post(t.Context(), "/mcp", session, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"late__x"}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := readAll(t, resp); strings.Contains(text, `"id"`) || time.Since(began) != time.Second {
+			t.Errorf("after %v: %s", time.Since(began), text)
+		}
+		if b.mu.Lock(); len(b.requests) > 0 {
+			t.Errorf("the call went on: %+v", b.requests)
+		}
+		b.mu.Unlock()
 	})
 }
 

@@ -49,7 +49,7 @@ func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
 	}
 	x.keepAlive = s.opts.Limits.KeepAlive
 	x.start(wait)
-	message := s.guarded(x.rq.r.Context(), x.rq, work)
+	message := s.fit(x.rq, s.guarded(x.rq.r.Context(), x.rq, work))
 	if x.end() {
 		x.finish(message)
 	}
@@ -114,7 +114,7 @@ func (x *exchange) finish(message []byte) {
 	switch {
 	case x.open:
 	case message == nil && !x.rq.accept.stream:
-		x.rq.w.WriteHeader(http.StatusNoContent)
+		x.rq.empty(http.StatusNoContent)
 		return
 	case message != nil && (x.rq.accept.json || x.rq.status(message) != http.StatusOK):
 		x.rq.send(x.rq.status(message), message)
@@ -158,7 +158,7 @@ func (x *exchange) event(message []byte) error {
 func (x *exchange) write(parts ...[]byte) error {
 	x.rq.writeDeadline()
 	for _, p := range parts {
-		if _, err := x.rq.w.Write(p); err != nil {
+		if err := x.rq.write(p); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/transport/httpguard"
 	"berth/transport/jsonrpc"
 )
 
@@ -50,12 +51,12 @@ func (s *Server) get(rq *request) {
 // stream of it takes this one's place, or the broker stops.
 func (s *Server) notices(rq *request) {
 	if refusal := s.opts.Broker.Attach(rq.session.info(rq.principal)); refusal != nil {
-		deny(rq.w, rq.r, http.StatusServiceUnavailable, refusal.Code, refusal.Message)
+		httpguard.Refuse(rq.w, rq.r, http.StatusServiceUnavailable, refusal)
 		return
 	}
 	e, refusal := s.listeners.begin(rq.session.key)
 	if refusal != nil {
-		deny(rq.w, rq.r, http.StatusServiceUnavailable, refusal.Code, refusal.Message)
+		httpguard.Refuse(rq.w, rq.r, http.StatusServiceUnavailable, refusal)
 		return
 	}
 	defer s.listeners.leave(e)

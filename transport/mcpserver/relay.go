@@ -79,6 +79,10 @@ func readRelayed(raw json.RawMessage) (h hopped, problem string) {
 	if err != nil {
 		return h, `"params" must be an object`
 	}
+	// Of a member that is said twice the backend might read the other one.
+	if name, again := params.Repeated(); again {
+		return h, "params repeat the member " + clip(name)
+	}
 	metaRaw, ok := params.Get("_meta")
 	if !ok {
 		return hopped{params: raw}, ""
@@ -223,7 +227,7 @@ func (s *Server) peer(x *exchange) broker.Peer {
 // ours are requests that no profile hands to a backend from here: the tables
 // of the eras answer them, or they belong to another era.
 var ours = map[string]bool{
-	"initialize": true, "server/discover": true, "subscriptions/listen": true, "messages/listen": true,
+	"initialize": true, "server/discover": true, "subscriptions/listen": true,
 }
 
 // relays reports whether a request that is in no table goes to the profile's

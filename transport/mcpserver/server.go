@@ -179,7 +179,7 @@ func (s *Server) endSession(rq *request) {
 		s.opts.Broker.End(rq.session.key)
 		s.listeners.end(rq.session.key)
 	}
-	rq.w.WriteHeader(http.StatusNoContent)
+	rq.empty(http.StatusNoContent)
 }
 
 func (s *Server) post(rq *request) {
@@ -217,12 +217,12 @@ func (s *Server) post(rq *request) {
 		if handle := era.notifications[msg.Method]; handle != nil {
 			handle(s, rq)
 		}
-		rq.w.WriteHeader(http.StatusAccepted)
+		rq.empty(http.StatusAccepted)
 	default:
 		if rq.session != nil {
 			s.questions.answered(rq.session.key, msg)
 		}
-		rq.w.WriteHeader(http.StatusAccepted)
+		rq.empty(http.StatusAccepted)
 	}
 }
 

@@ -172,8 +172,9 @@ func taskOutcome(id []byte, v taskView) []byte {
 	return jsonrpc.AppendResult(nil, id, withRelatedTask(v.result, v.id))
 }
 
-// waits are the requests that wait for a task, so that a cancel by id finds
-// them and a stop ends them: no call of the broker's belongs to them.
+// waits are the requests that wait for a task or for a backend's list, so that
+// a cancel by id finds them (and a stop those for a task): no call of the
+// broker's belongs to them.
 type waits struct {
 	over chan struct{} // closed when the front drains
 	once sync.Once
