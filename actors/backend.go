@@ -212,6 +212,7 @@ type run struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	begun   bool // begin has been called
+	perCall bool // the backend checks expectations itself
 	retried bool
 }
 

@@ -69,9 +69,9 @@ func (o *offer) ticket() admission.Ticket {
 
 // mismatch refuses a call that names another incarnation than the live one.
 // While there is none it says nothing: the check comes again before the call
-// is sent.
+// is sent. A backend that finds out with each call checks for itself.
 func (b *backend) mismatch(c *broker.Call) *broker.Refusal {
-	if b.conn == nil {
+	if b.conn == nil || b.inc.PerCall {
 		return nil
 	}
 	return identityRefusal(c, b.inc.RuntimeID, false)
@@ -169,7 +169,7 @@ func (b *backend) launch(r *run) {
 	if r.begun {
 		begin = nil
 	}
-	r.begun = true
+	r.begun, r.perCall = true, b.inc.PerCall
 	b.sys.work.Go(func() {
 		done := execute(r, conn, runtimeID, begin, b.sys.now, b.log)
 		done.life, done.incarnation = life, incarnation
@@ -199,7 +199,10 @@ func (b *backend) runDone(m *runDone) {
 			b.queue.Abandon(m.callID, b.sys.now())
 		}
 	default:
-		if out.refusal = identityRefusal(r.offer.call, m.answer.RuntimeID, true); out.refusal == nil {
+		if !r.perCall {
+			out.refusal = identityRefusal(r.offer.call, m.answer.RuntimeID, true)
+		}
+		if out.refusal == nil {
 			answer := m.answer
 			out.answer = &answer
 			b.served(r.offer.call, out.answer)

@@ -49,6 +49,9 @@ const (
 	CodeNotFound            Code = "not_found"
 	CodeMethodNotAllowed    Code = "method_not_allowed"
 	CodeGlobalAdministrator Code = "global_administrator_required"
+	CodeReadOnly            Code = "read_only_session"
+	CodeTrackingExpired     Code = "tracking_expired"
+	CodeInstanceForbidden   Code = "instance_forbidden"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -93,6 +96,9 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeNotFound:            {false},
 	CodeMethodNotAllowed:    {false},
 	CodeGlobalAdministrator: {false},
+	CodeReadOnly:            {false},
+	CodeTrackingExpired:     {false},
+	CodeInstanceForbidden:   {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

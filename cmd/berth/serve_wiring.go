@@ -60,6 +60,10 @@ func (s *nativeStore) Delayed(id string) bool                          { return 
 // addBackend turns one entry of the configuration into an actor's configuration
 // and a source of the catalog.
 func (b *running) addBackend(opts *actors.Options, c config.Backend) {
+	if c.Kind == config.App {
+		b.addApp(opts, c)
+		return
+	}
 	s := c.Settings
 	source := catalog.Source{Backend: c.Name, Rules: rules(s)}
 	var tools *int
@@ -128,7 +132,7 @@ func names(m config.SecretMap) []string {
 
 // rules is what the catalog needs of an entry's settings.
 func rules(s config.Settings) catalog.Rules {
-	r := catalog.Rules{TrustAnnotations: s.TrustAnnotations, Long: s.Long,
+	r := catalog.Rules{TrustAnnotations: s.TrustAnnotations, Long: s.Long, ReadOnly: s.ReadOnly,
 		PromoteAfter: map[string]time.Duration{}, CallTimeout: map[string]time.Duration{}, Seats: map[string]int{}, Tracks: map[string]*broker.Track{}}
 	for _, e := range s.Effects {
 		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, Is: e.Is})
@@ -175,11 +179,23 @@ func (b *running) clients() []mcpserver.ClientLimits {
 	return append(table, mcpserver.MeasuredClients...)
 }
 
+// readOnly has the profiles that only read.
+func (b *running) readOnly() map[string]bool {
+	out := map[string]bool{}
+	for _, p := range b.cfg.Broker.Profiles {
+		if p.Name == config.MergedProfile {
+			p.Name = ""
+		}
+		out[p.Name] = p.ReadOnly
+	}
+	return out
+}
+
 // guard lets in who holds the state directory's token, as the local operator.
 // Both fronts stand behind it.
 func (b *running) guard() *httpguard.Guard {
 	return httpguard.New(httpguard.Options{
-		Authenticate: func(token string) (broker.Principal, bool) { return broker.LocalOperator, b.credential.Verify(token) },
+		Authenticate: func(token string) (broker.Principal, bool) { return broker.LocalOperator, b.verify(token) },
 		Hosts:        b.cfg.Broker.AllowedHosts, MaxBody: int64(b.cfg.Broker.MaxBody),
 	})
 }

@@ -12,7 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"berth/actors"
 	"berth/broker"
+	"berth/broker/catalog"
 	"berth/transport/jsonrpc"
 )
 
@@ -30,6 +32,14 @@ type Bridge struct {
 	// found where it was.
 	Discover func() (baseURL, token string, err error)
 	Profile  string // empty: the merged one
+
+	// ReadOnly limits the session to reads: "1" all of it, a surface's name that
+	// surface. Instance is what the session brings; nil: nothing.
+	ReadOnly string
+	Instance *actors.Binding
+	// Surface writes the bridge's own refusals of calls; nil where the profile is
+	// no surface's.
+	Surface *catalog.Surface
 
 	Transport   http.RoundTripper // nil: direct connections, no proxy
 	Grace       time.Duration     // for running requests after the input's end; 10 s
@@ -333,14 +343,14 @@ func (r *bridge) handle(ctx context.Context, data []byte) {
 	select {
 	case r.slots <- struct{}{}:
 	default:
-		r.say(refusalError(msg.ID, broker.Refuse(broker.CodeOverloaded, "Too many requests of this client are waiting for answers.",
+		r.say(r.no(msg, broker.Refuse(broker.CodeOverloaded, "Too many requests of this client are waiting for answers.",
 			map[string]any{"in_flight": r.MaxInFlight}).Retry(time.Second)))
 		return
 	}
 	f, ok := r.takeOff(msg.ID)
 	if !ok {
 		<-r.slots
-		r.say(refusalError(msg.ID, broker.Refuse(broker.CodeDuplicateRequestID, "A request with this id is still running.", nil)))
+		r.say(r.no(msg, broker.Refuse(broker.CodeDuplicateRequestID, "A request with this id is still running.", nil)))
 		return
 	}
 	if f.carried = carriage(msg); f.carried.header != nil {

@@ -79,8 +79,5 @@ func (s *Server) fit(rq *request, response []byte) []byte {
 	refusal := broker.Refuse(broker.CodeAnswerTooLarge,
 		fmt.Sprintf("The answer has %d bytes, more than this client takes (%d). The call itself was carried out: do not repeat it, ask for less.", len(response), limit),
 		map[string]any{"limit_bytes": limit, "answer_bytes": len(response)})
-	if rq.msg.Method == "tools/call" {
-		return rq.refusedCall(nil, refusal)
-	}
-	return refusalError(rq.msg.ID, refusal)
+	return rq.refusal(refusal)
 }

@@ -98,7 +98,7 @@ func (s *Server) guarded(ctx context.Context, rq *request, work func(context.Con
 	defer func() {
 		if p := recover(); p != nil {
 			s.opts.Logger.Error("panic while a request was handled", "method", rq.msg.Method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			message = refusalError(rq.msg.ID, broker.AsRefusal(fmt.Errorf("panic: %v", p)))
+			message = rq.refusal(broker.AsRefusal(fmt.Errorf("panic: %v", p)))
 		}
 	}()
 	return work(ctx)

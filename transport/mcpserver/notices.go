@@ -63,7 +63,7 @@ func (s *Server) notices(rq *request) {
 	h := &hearing{s: s, rq: rq, ear: e, x: exchange{rq: rq}, due: map[string]bool{}}
 	notices := s.opts.Broker.Listen(h.wants)
 	defer notices.Close()
-	if profile, ok := s.opts.Broker.Catalog().Profile(rq.profile); ok {
+	if profile, ok := s.profile(rq); ok {
 		s.listeners.baseline(rq.session.key, profile.Digest())
 	}
 	if h.x.begin() == nil {
@@ -180,7 +180,7 @@ func (h *hearing) sendDue() error {
 }
 
 func (h *hearing) toolsDiffer() bool {
-	profile, ok := h.s.opts.Broker.Catalog().Profile(h.rq.profile)
+	profile, ok := h.s.profile(h.rq)
 	return ok && h.s.listeners.differs(h.rq.session.key, profile.Digest())
 }
 

@@ -83,6 +83,11 @@ type Options struct {
 	RuntimeID string
 	Version   string
 
+	// Bindings is who knows the instances that sessions bring; nil: none may.
+	Bindings Bindings
+	// ReadOnly has the profiles that only read, by name.
+	ReadOnly map[string]bool
+
 	Logger *slog.Logger // nil: nothing is logged
 	Limits Limits
 	// Clients is the table that says what each client is known to bear; nil is

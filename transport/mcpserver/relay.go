@@ -39,7 +39,15 @@ var readMethods = map[string]bool{
 
 // relayExact answers any request of an exact profile with what its backend
 // says: the one path of every method that the front has no hand in.
+//
+// Where only reading is allowed, a method that nobody knows is not handed on.
 func (s *Server) relayExact(rq *request) {
+	if method := rq.msg.Method; !readMethods[method] && !sessionMethods[method] {
+		if profile, ok := s.profile(rq); ok && profile.OnlyReads() {
+			rq.refuse(broker.Refuse(broker.CodeReadOnly, "Only what reads may be asked here, and nobody knows what "+clip(method)+" does; nothing was sent.", nil))
+			return
+		}
+	}
 	s.relay(rq, relayed{backend: rq.profile, method: rq.msg.Method, params: rq.msg.Params, id: string(rq.msg.ID)})
 }
 
@@ -237,6 +245,6 @@ func (s *Server) relays(rq *request) bool {
 	if rq.profile == "" || ours[rq.msg.Method] || strings.HasPrefix(rq.msg.Method, "tasks/") {
 		return false
 	}
-	profile, ok := s.opts.Broker.Catalog().Profile(rq.profile)
-	return ok && !profile.Native()
+	profile, ok := s.profile(rq)
+	return ok && !profile.Native() && profile.Surface() == nil
 }

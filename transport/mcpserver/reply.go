@@ -42,6 +42,15 @@ func refusalError(id []byte, r *broker.Refusal) []byte {
 	return jsonrpc.AppendError(nil, id, code, r.Message, r.JSON())
 }
 
+// refusal is a refusal as the response to a request: to a call in the form that
+// calls have here, to anything else as an error.
+func (rq *request) refusal(r *broker.Refusal) []byte {
+	if rq.no != nil {
+		return rq.no(r)
+	}
+	return refusalError(rq.msg.ID, r)
+}
+
 // answer sends a message that is ready, in a form that the client takes.
 func (rq *request) answer(message []byte) {
 	if status := rq.status(message); rq.accept.json || status != http.StatusOK {

@@ -86,7 +86,7 @@ func (s *Server) checkParamHeaders(rq *request) (problem string) {
 		return ""
 	}
 	name, _ := rq.asker.params.Text("name")
-	profile, ok := s.opts.Broker.Catalog().Profile(rq.profile)
+	profile, ok := s.profile(rq)
 	if !ok {
 		return ""
 	}
