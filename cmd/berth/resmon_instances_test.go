@@ -96,6 +96,24 @@ func TestASameIdempotencyKeyNeverCrossesInstances(t *testing.T) {
 	if repeat.text != first.text || repeat.job.ID != first.job.ID {
 		t.Errorf("another session on the same instance is answered\n%s, want\n%s", repeat.raw, first.raw)
 	}
+
+	// Over a restart of the broker the answer stays, and its job says that
+	// nobody follows the run any more: where the instance is went with it. The
+	// configured one is not asked in its place.
+	configured := resmontest.Run(t, resmontest.Options{Data: resmontest.Small})
+	h.stop()
+	h.start(map[string]any{"resmon": appEntry(configured, nil)}, nil)
+	t.Cleanup(func() { h.stop() })
+	after := h.caller("resmon", stateless, "Berth-Instance", brought("dddddddddddddddd", "resmon", one.Env())).call("run_sweep", arguments, "berth/idempotencyKey", "k").ok()
+	if after.text != first.text || after.job.ID != first.job.ID || posts(one, "/api/search/sweep") != 1 {
+		t.Errorf("after a restart it is answered\n%s, want\n%s", after.raw, first.raw)
+	}
+	if _, message := h.ends(first.job.ID, "Lost", "job_lost_on_restart"); !strings.Contains(message, fmt.Sprintf("work %d in the process %s may go on", first.id("execution_id"), one.RuntimeID())) {
+		t.Errorf("it says %q", message)
+	}
+	if asked := configured.Requests(); len(asked) > 0 {
+		t.Errorf("another instance was asked: %+v", asked)
+	}
 }
 
 func TestAnInstanceIsReapedWithItsSession(t *testing.T) {
