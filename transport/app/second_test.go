@@ -264,6 +264,30 @@ func TestWhatSpeaksNoHTTPIsNotTheApp(t *testing.T) {
 	}
 }
 
+// What is told of an error is cut, also where a token stands: no half of one is
+// left. This app's tokens have no form that would show what they are.
+func TestACutLeavesNoHalfOfAToken(t *testing.T) {
+	app := startNotes(t)
+	var body string
+	app.answer = func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		w.Write([]byte(body))
+	}
+	_, conn := openNotes(t, Options{Env: app.env})
+	for before := range len("abcdefgh") {
+		for _, body = range []string{
+			`{"detail":"` + strings.Repeat("é", maxRelayed-before) + `\u0061bcdefgh"}`,
+			`{"detail":[{"loc":["` + strings.Repeat("é", maxField-before) + `abcdefgh"],"type":"t"}]}`,
+		} {
+			text, isError := callNotes(t, conn, "list_notes", `{"shelf":1}`)
+			rest, _, _ := strings.Cut(text[strings.LastIndex(text, "é")+len("é"):], `"`)
+			if !isError || !strings.HasPrefix(redacted+" (t)", rest) {
+				t.Errorf("%d characters before the end is left %q", before, rest)
+			}
+		}
+	}
+}
+
 func TestACallWaitsNoLongerThanItsLimits(t *testing.T) {
 	app := startNotes(t)
 	release := make(chan struct{})
