@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -218,6 +219,37 @@ func TestWhatASessionMayBring(t *testing.T) {
 	detail := l.call("health", map[string]any{}).refused("backend_unavailable")
 	if detail["no_token"] == nil || len(f.Requests()) > 0 {
 		t.Errorf("%v, and sent %+v", detail, f.Requests())
+	}
+}
+
+// The broker reads what its user may read, root's files too; a session's token
+// must be of a file of its own user's.
+func TestATokenFileOfAnotherUserIsNotTaken(t *testing.T) {
+	t.Parallel()
+	f := resmontest.Run(t, resmontest.Options{Data: resmontest.Small})
+	h := newHall(t, nil, nil)
+	if os.Geteuid() == 0 {
+		must(t, os.Chown(f.TokenFile(), 65534, -1))
+	} else { // a link to what everybody may read, and root owns
+		must(t, os.Remove(f.TokenFile()))
+		must(t, os.Symlink("/etc/passwd", f.TokenFile()))
+	}
+	l := stdio(t, h.state, f.Env(), stdioOptions{profile: "resmon"})
+	l.open()
+	for _, call := range []struct {
+		name      string
+		arguments map[string]any
+	}{{"health", nil}, {"run_sweep", sweep}} {
+		if detail := l.call(call.name, call.arguments).refused("backend_unavailable"); detail["reason"] != "other_user" || detail["no_token"] == nil {
+			t.Errorf("%s: %v", call.name, detail)
+		}
+	}
+	if sent := f.Requests(); len(sent) > 0 {
+		t.Errorf("sent %+v", sent)
+	}
+	if os.Geteuid() == 0 {
+		must(t, os.Chown(f.TokenFile(), 0, -1))
+		l.call("health", nil).ok()
 	}
 }
 

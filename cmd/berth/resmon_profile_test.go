@@ -400,3 +400,27 @@ func TestTheEmbeddedProgramNeedsNothingButTheNames(t *testing.T) {
 		t.Errorf("it ended with %v, and said %q", err, rest)
 	}
 }
+
+// A limit of Berth's own that is shorter than the app's says whom it gave up on,
+// and of a write that it may have taken effect.
+func TestALimitOfBerthsOwnNamesTheAddress(t *testing.T) {
+	t.Parallel()
+	f := resmontest.Run(t, resmontest.Options{Data: resmontest.Small})
+	h := newHall(t, map[string]any{"resmon": appEntry(f, map[string]any{"call_timeout": "300ms", "cancel_grace": "100ms"})}, nil)
+	c := h.caller("resmon", handshake)
+	eventually(t, "it is attached", func() bool { return !c.call("health", map[string]any{}).isError })
+	for _, template := range []string{"/api/routines", "/api/search/sweep"} {
+		f.Inject(resmontest.Hold(), resmontest.Scope{Template: template})
+	}
+	defer f.Clear()
+	for name, unknown := range map[string]any{"list_routines": nil, "run_sweep": true} {
+		got := c.call(name, sweep)
+		detail := got.refused("backend_unavailable")
+		if tried, _ := detail["tried"].([]any); len(tried) != 1 || tried[0] != f.Base() || detail["reason"] != "timeout" && unknown == nil || detail["outcome_unknown"] != unknown {
+			t.Errorf("%s: %s", name, got.raw)
+		}
+		if message := got.document["message"].(string); !strings.HasPrefix(message, "The resmon at "+f.Base()+" stopped answering part-way.") {
+			t.Errorf("%s says %q", name, message)
+		}
+	}
+}

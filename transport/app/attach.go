@@ -75,7 +75,10 @@ func (b *Backend) tryAttach(ctx context.Context) (att *attachment, problem *Prob
 	if problem != nil {
 		return nil, problem
 	}
-	token, problem := s.token(n, readRegular)
+	b.mu.Lock()
+	b.last = n
+	b.mu.Unlock()
+	token, problem := s.token(n, func(path string, limit int) ([]byte, error) { return readAllowed(path, limit, b.opts.TokenFile) })
 	if problem != nil {
 		return nil, problem
 	}
