@@ -13,8 +13,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"berth/transport/app/resmontest"
+	"berth/transport/statedir"
 )
 
 // The frozen contract's tools, and which of them need a confirmation.
@@ -350,6 +352,33 @@ func TestAnEmbeddedBrokerSharesAndLeavesNothing(t *testing.T) {
 			}
 		})
 	}
+	t.Run("what one left that was killed", func(t *testing.T) {
+		old := time.Now().Add(-time.Hour)
+		make := func(name string) string {
+			path := filepath.Join(temp, name)
+			must(t, os.MkdirAll(filepath.Join(path, "results"), 0o700))
+			must(t, os.WriteFile(filepath.Join(path, "journal.db"), nil, 0o600))
+			return path
+		}
+		left, runs, young, other := make("berth-embedded-1"), make("berth-embedded-2"), make("berth-embedded-3"), make("berth-other-4")
+		dir, err := statedir.Open(runs)
+		must(t, err)
+		lock, err := dir.Lock()
+		must(t, err)
+		defer func() { must(t, lock.Release()) }()
+		for _, path := range []string{left, runs, other} {
+			must(t, os.Chtimes(path, old, old))
+		}
+		must(t, os.Symlink(other, filepath.Join(temp, "berth-embedded-5")))
+		l := stdio(t, "", f.Env(), stdioOptions{profile: "resmon", embedded: true})
+		l.open()
+		must(t, l.close())
+		for path, stays := range map[string]bool{left: false, runs: true, young: true, other: true} {
+			if _, err := os.Stat(filepath.Join(path, "journal.db")); (err == nil) != stays {
+				t.Errorf("%s stays: %v", filepath.Base(path), err == nil)
+			}
+		}
+	})
 	t.Run("of an app only", func(t *testing.T) {
 		l := stdio(t, "", nil, stdioOptions{profile: "berth", embedded: true})
 		if err := <-l.ended; err == nil || !strings.Contains(err.Error(), "resmon") {
