@@ -271,6 +271,10 @@ func TestACallWithoutABrokerIsRefusedAsTheSurfaceDoes(t *testing.T) {
 	t.Parallel()
 	l := stdio(t, t.TempDir(), nil, stdioOptions{profile: "resmon"})
 	l.call("health", map[string]any{}).refused("backend_unavailable")
+	must(t, l.close())
+	if said := l.errs.String(); strings.Count(said, "start one with") != 1 {
+		t.Errorf("it said %q", said)
+	}
 }
 
 func TestRelativeNamesAreTheSessions(t *testing.T) {
