@@ -18,8 +18,6 @@ type attachment struct {
 	runtimeID string // empty: it reports none that is valid
 }
 
-func (a *attachment) base() string { return a.named.base() }
-
 // probing is one attempt to attach, shared by all who wait for it.
 type probing struct {
 	done    chan struct{}
