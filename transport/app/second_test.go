@@ -384,6 +384,21 @@ func TestAnAppThatSaysNothingIsNotWaitedForLong(t *testing.T) {
 	})
 }
 
+func TestAnAddressThatTakesNoConnectionIsNotWaitedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		app := startNotesOn(t, &piped{conns: make(chan net.Conn), over: make(chan struct{})})
+		_, conn := openNotes(t, Options{Env: app.env, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		began := time.Now()
+		text, isError := callNotes(t, conn, "list_notes", `{"shelf":1}`)
+		if took := time.Since(began); !isError || !strings.Contains(text, "notes is not running.") || took != 3*time.Second {
+			t.Errorf("after %s: %s", took, text)
+		}
+	})
+}
+
 func TestACallThatWaitsForItsTurnInVainHasDoneNothing(t *testing.T) {
 	inBubble(t, Limits{}, func(t *testing.T, app *notesApp, b *Backend, conn broker.Conn) {
 		b.alone["add_note"] <- struct{}{} // another call has it

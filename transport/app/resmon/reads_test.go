@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"berth/transport/app"
 	"berth/transport/app/resmontest"
@@ -250,6 +252,18 @@ func TestAFilterLooksBeyondTheFirstPage(t *testing.T) {
 	}
 	if got := b.good("list_executions", `{"status":"completed","limit":2}`); got["truncated"] != nil || got["has_more"] != true {
 		t.Errorf("%v", got)
+	}
+}
+
+func TestAFilterLooksNoLongerThanItsTime(t *testing.T) {
+	fake := resmontest.Run(t, resmontest.Options{})
+	var asked atomic.Int64
+	at := time.Date(2026, 10, 1, 9, 0, 0, 0, time.UTC)
+	now := func() time.Time { return at.Add(time.Duration(asked.Add(1)) * 9 * time.Second) } // each look takes nine seconds
+	r := reach(t, fake, app.Options{Env: fake.Env(), Now: now})
+	got := r.good("list_executions", `{"status":"paused"}`)
+	if got["truncated"] != true || fmt.Sprint(got["searched"]) != "1000" || got["total"] != nil || got["has_more"] != nil || len(r.sent()) != 2 {
+		t.Errorf("after %q: %v", r.sent(), got)
 	}
 }
 
