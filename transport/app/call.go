@@ -31,6 +31,7 @@ type Call struct {
 	att    *attachment
 	wrote  bool // a write was handed over; what became of it may be unknown
 	ended  bool // the caller had gone before it was done
+	other  bool // an answer named another process than the one that was attached
 	unlock func()
 }
 
@@ -59,7 +60,7 @@ func (b *Backend) call(ctx context.Context, call *broker.Call) (answer broker.An
 		document = problem.JSON()
 	}
 	answer.Result = Result(b.clean(document), problem != nil)
-	if c.att != nil {
+	if c.att != nil && !c.other { // else it is not known which of the two it is of
 		answer.RuntimeID = c.att.runtimeID
 	}
 	return answer, nil
@@ -248,6 +249,7 @@ func (c *Call) judge(endpoint Endpoint, reply *Reply) *Problem {
 	said := identity{}
 	if ok {
 		if said = readIdentity(reply.Body); said.valid && said.id != c.att.runtimeID {
+			c.other = true
 			c.b.drop(c.att)
 		}
 	}
