@@ -219,6 +219,7 @@ func TestAServerThatHangsUpAfterEachHealthCheckIsNotAskedForEver(t *testing.T) {
 
 func TestHealthIsJudgedByWhatItSays(t *testing.T) {
 	tests := []struct{ name, body, want string }{
+		{"another status", `201`, `"not_notes":["BASE"],"status":201`},
 		{"no JSON", `ok`, `"not_notes":["BASE"],"status":200`},
 		{"no status", `{}`, `"not_notes":["BASE"],"status":200`},
 		{"not ok", `{"status":"starting"}`, `"not_notes":["BASE"],"status":200`},
@@ -228,7 +229,14 @@ func TestHealthIsJudgedByWhatItSays(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			app := startNotes(t)
-			app.healthy = func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(tt.body)) }
+			app.healthy = func(w http.ResponseWriter, _ *http.Request) {
+				if tt.body == "201" {
+					w.WriteHeader(http.StatusCreated)
+					w.Write([]byte(`{"status":"ok"}`))
+					return
+				}
+				w.Write([]byte(tt.body))
+			}
 			_, conn := openNotes(t, Options{Env: app.env})
 			text, isError := callNotes(t, conn, "list_notes", `{"shelf":1}`)
 			if !isError || !strings.Contains(text, strings.ReplaceAll(tt.want, "BASE", app.URL)) {

@@ -55,6 +55,14 @@ func TestACursorWalksEveryPaperOnce(t *testing.T) {
 	}
 }
 
+func TestASearchSendsWhatItWasGiven(t *testing.T) {
+	r := small(t)
+	r.good("search_corpus", `{"query":"x","mode":"semantic","sources":["arxiv"],"date_from":"2026-01-01","date_to":"2026-02-01","limit":3,"further":1}`)
+	if got := r.last(); got != `{"query":"x","limit":3,"sort":"similarity","sources":["arxiv"],"date_from":"2026-01-01","date_to":"2026-02-01"}` {
+		t.Errorf("sent %s", got)
+	}
+}
+
 func TestAnOffsetIsRefusedAndNotIgnored(t *testing.T) {
 	r := small(t)
 	for _, v := range []string{"0", "5", `"0"`, "false", "{}"} {
@@ -150,6 +158,17 @@ func TestSourcesSayWhetherAKeyIsThere(t *testing.T) {
 				t.Errorf("a state that nobody told: %v", row)
 			}
 		}
+	}
+}
+
+// Whatever stands where a word for the state of a key should, it is none.
+func TestAStateOfAKeyIsOneOfThreeWords(t *testing.T) {
+	r := small(t)
+	r.fake.Inject(resmontest.Body(200, map[string]any{"credentials": map[string]any{"x_key": map[string]any{"status": "hunter2-the-key"}, "y_key": map[string]any{"status": "present", "value": "hunter2"}}}), resmontest.Scope{Template: "/api/credentials"})
+	r.fake.Inject(resmontest.Body(200, []map[string]any{{"slug": "x", "credential_name": "x_key"}, {"slug": "y", "credential_name": "y_key"}}), resmontest.Scope{Template: "/api/repositories/catalog"})
+	a := r.call("list_sources", `{}`)
+	if strings.Contains(a.text, "hunter2") || strings.Count(a.text, `"credential_status":null`) != 1 || !strings.Contains(a.text, `"credential_status":"present"`) {
+		t.Errorf("%s", a.text)
 	}
 }
 
@@ -363,6 +382,16 @@ func TestReferencesAreOneTextOrTheArray(t *testing.T) {
 	}
 	if len(r.sent()) > 0 {
 		t.Errorf("sent %q", r.sent())
+	}
+}
+
+func TestAProfileInAListIsItsNamesAndSchemes(t *testing.T) {
+	r := small(t)
+	r.fake.Inject(resmontest.Body(200, map[string]any{"profiles": []map[string]any{{"id": 1, "kind": "person", "display_name": "Jane Doe", "names": []any{map[string]string{"value": "Jane Doe"}, map[string]string{"value": "J. Doe"}},
+		"identifiers": rawJSON(`{"scopus":{"value":"7"},"orcid":{"value":"0000-0002-1825-0097"}}`), "affiliations": []string{"X"}, "more": 1}}}), resmontest.Scope{Template: "/api/profiles"})
+	want := `{"profiles":[{"id":1,"kind":"person","name":"Jane Doe","display_name":"Jane Doe","names":["Jane Doe","J. Doe"],"aliases":["J. Doe"],"identifiers":["orcid","scopus"],"orcid":"0000-0002-1825-0097","affiliations":["X"],"basis_warning":null}],"count":1}`
+	if a := r.call("list_watch_profiles", `{}`); a.text != want {
+		t.Errorf("got  %s\nwant %s", a.text, want)
 	}
 }
 
