@@ -174,11 +174,18 @@ func (b *builder) record(s *Source, t broker.Tool) {
 			bad(CodeNoEffects, "A native verb must declare its effects.")
 			return
 		}
-		v.Effects, v.EffectsSource = effects, FromNative
+		v.Effects, v.EffectsSource, v.Conditional = effects, FromNative, s.Conditional[t.Name]
+		if s.Surface {
+			v.EffectsSource = FromSurface
+		}
 		v.Control = slices.Contains(s.Control, t.Name)
 	} else {
 		v.Name = outward(s.Backend + "__" + t.Name)
-		v.Effects, v.EffectsSource = effectsOf(t.Name, s.Rules, e.hints)
+		v.Effects, v.EffectsSource, v.Conditional = effectsOf(t.Name, s.Rules, e.hints)
+	}
+	if code, reason := v.checkEffects(); code != "" {
+		bad(code, reason)
+		return
 	}
 	if e.input != nil {
 		v.compile = lazily(e.input)

@@ -7,13 +7,6 @@ import (
 	"berth/broker"
 )
 
-// EffectRule is an operator's word on what the verbs that match a glob
-// (path.Match over upstream names) do. The first match counts.
-type EffectRule struct {
-	Verb string
-	Is   broker.Effects
-}
-
 // Rules is the configuration of one backend that the catalog needs. Globs are
 // path.Match patterns over upstream names; where several match, an exact name
 // counts before a pattern, a longer pattern before a shorter one. In the tables
@@ -42,8 +35,11 @@ type Source struct {
 	// The rest is for native families only.
 	Aliases map[string]string         // alias -> verb
 	Effects map[string]broker.Effects // of every verb
-	Control []string                  // verbs of the control lane: never queued, no seat
-	Beside  []string                  // verbs that stand in every backend's exact profile too
+	// Conditional holds, by verb, rules that narrow Effects for some arguments.
+	Conditional map[string][]EffectRule
+	Surface     bool     // an app's own contract: its effects are from FromSurface
+	Control     []string // verbs of the control lane: never queued, no seat
+	Beside      []string // verbs that stand in every backend's exact profile too
 }
 
 // The sources of a verb's effects (contracts/catalog.md section 4).
@@ -51,6 +47,7 @@ const (
 	FromOperator   = "operator"
 	FromAnnotation = "annotation"
 	FromNative     = "native"
+	FromSurface    = "surface"
 	FromUnknown    = "unknown"
 )
 
@@ -62,8 +59,9 @@ type Verb struct {
 	Native   bool
 	Aliases  []string // sorted; callable, never listed
 
-	Effects       broker.Effects
+	Effects       broker.Effects // upper bound: what some arguments may do
 	EffectsSource string
+	Conditional   []EffectRule // what narrower arguments do, in order; see EffectsFor
 
 	Long         bool
 	Tracks       *broker.Track // nil: not declared
@@ -105,6 +103,8 @@ const (
 	CodeSchemaInvalid  = "verb_schema_invalid"
 	CodeBackendName    = "backend_name_invalid"
 	CodeGlobInvalid    = "glob_invalid"
+	CodeEffectsWidens  = "effects_rule_widens"
+	CodePointer        = "pointer_unresolvable"
 )
 
 // Quarantined is something of a source that is not served, or served with a
