@@ -108,7 +108,9 @@ func count(c *codec.Codec, text string) (n int, ok bool) {
 	if err != nil {
 		return len(text), false
 	}
-	return n, true
+	// The codec passes over U+007F, which has a token.
+	skipped := strings.Count(text, "\x7f")
+	return n + skipped, skipped == 0
 }
 
 // cut gives the length of the next piece of text: at least chunkSize and up to

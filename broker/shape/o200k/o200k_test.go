@@ -153,6 +153,7 @@ func FuzzCount(f *testing.F) {
 	for _, seed := range []string{"", "a b", "\xff\xfe", "\u3000\n\n", "'ll", `{"a":[1,2,{"b":null}]}`} {
 		f.Add(seed, 3)
 	}
+	f.Add("\x7f", 1)
 	f.Fuzz(func(t *testing.T, text string, times int) {
 		if times > 0 && times < 1000 && len(text)*times < 1<<20 {
 			text = strings.Repeat(text, times)
