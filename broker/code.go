@@ -49,6 +49,8 @@ const (
 	CodeNotFound            Code = "not_found"
 	CodeMethodNotAllowed    Code = "method_not_allowed"
 	CodeGlobalAdministrator Code = "global_administrator_required"
+	CodeHandleUnknown       Code = "handle_unknown"
+	CodeTargetsNotReady     Code = "targets_not_ready"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -93,6 +95,8 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeNotFound:            {false},
 	CodeMethodNotAllowed:    {false},
 	CodeGlobalAdministrator: {false},
+	CodeHandleUnknown:       {false},
+	CodeTargetsNotReady:     {true},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -49,7 +49,9 @@ func samples(bytes int) map[string]string {
 		}
 		out[name] = b.String()
 	}
-	fill("prose", func(i int) string { return words[r.IntN(len(words))] + map[bool]string{true: ".\n", false: " "}[i%17 == 0] })
+	fill("prose", func(i int) string {
+		return words[r.IntN(len(words))] + map[bool]string{true: ".\n", false: " "}[i%17 == 0]
+	})
 	fill("records", func(i int) string {
 		return `{"id":` + strconv.Itoa(r.IntN(1e9)) + `,"name":"` + words[r.IntN(len(words))] + `","path":"/srv/` + words[r.IntN(len(words))] + `.go","ok":true},`
 	})
