@@ -1,10 +1,12 @@
 package shape
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // MaxMedia is the largest image, sound or blob of an answer, in bytes of its
@@ -34,10 +36,6 @@ type ShapedFacts struct {
 	Structured   *string    `json:"structured"` // whole, prefix or absent; null when the answer had none
 }
 
-// WarnOverBudget is the warning on an answer that is larger than its result
-// budget and was not cut.
-const WarnOverBudget = "over_result_tokens"
-
 // Shape cuts a tool result to its result budget (contracts/catalog.md section
 // 10). What fits stays byte for byte. handle makes the name under which
 // something is kept; an error of it is the only one. A result that is no tool
@@ -47,7 +45,15 @@ func Shape(result json.RawMessage, l Limits, counter Counter, handle func() (str
 		l.Budget = DefaultBudget
 	}
 	s := Shaped{Result: result, Tokens: Tokens{Bytes: len(result), Encoding: Encoding, Factor: l.factor()}}
-	a, err := take(result)
+	readable := utf8.Valid(result)
+	if !l.CountAlways && (l.Budget == Whole || (readable && l.fitsByBytes(len(result)))) {
+		return s, nil // what a model reads of it is no longer than itself
+	}
+	valid := result
+	if !readable { // what is kept is given out in JSON again, which is UTF-8
+		valid = bytes.ToValidUTF8(result, []byte("\uFFFD"))
+	}
+	a, err := take(valid)
 	if err != nil {
 		s.count(counter, l, string(result))
 		return s, nil
