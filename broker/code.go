@@ -52,6 +52,8 @@ const (
 	CodeReadOnly            Code = "read_only_session"
 	CodeTrackingExpired     Code = "tracking_expired"
 	CodeInstanceForbidden   Code = "instance_forbidden"
+	CodeHandleUnknown       Code = "handle_unknown"
+	CodeTargetsNotReady     Code = "targets_not_ready"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -99,6 +101,8 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeReadOnly:            {false},
 	CodeTrackingExpired:     {false},
 	CodeInstanceForbidden:   {false},
+	CodeHandleUnknown:       {false},
+	CodeTargetsNotReady:     {true},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -184,13 +184,17 @@ func (b *builder) record(s *Source, t broker.Tool) {
 			bad(CodeNoEffects, "A verb of the broker's own, or of a local app, must declare its effects.")
 			return
 		}
-		v.Effects, v.EffectsSource = effects, FromNative
+		v.Effects, v.EffectsSource, v.Conditional = effects, FromNative, s.Conditional[t.Name]
 		if s.Surface != nil {
 			v.EffectsSource, v.Held, v.Follow = FromSurface, slices.Contains(s.Surface.Held, t.Name), s.Surface.Follows[t.Name]
 		}
 		v.Control = slices.Contains(s.Control, t.Name)
 	} else {
-		v.Effects, v.EffectsSource = effectsOf(t.Name, s.Rules, e.hints)
+		v.Effects, v.EffectsSource, v.Conditional = effectsOf(t.Name, s.Rules, e.hints)
+	}
+	if code, reason := v.checkEffects(); code != "" {
+		bad(code, reason)
+		return
 	}
 	if e.input != nil {
 		v.compile = lazily(e.input)

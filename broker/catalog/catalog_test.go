@@ -93,7 +93,7 @@ func TestGoldenLists(t *testing.T) {
 	trusted := files
 	trusted.Backend, trusted.Rules.TrustAnnotations = "trusted", true
 	ruled := files
-	ruled.Backend, ruled.Rules.Effects = "ruled", []EffectRule{{"re*", broker.Read}, {"*", broker.Write | broker.Destroy}}
+	ruled.Backend, ruled.Rules.Effects = "ruled", []EffectRule{{Verb: "re*", Is: broker.Read}, {Verb: "*", Is: broker.Write | broker.Destroy}}
 	s := build(t, files, native(), ruled, trusted, upstream("plain", tool("read")))
 	for _, name := range []string{"", "files", "plain"} {
 		t.Run("profile "+name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestEffectsComeFromTheFirstSourceThatAnswers(t *testing.T) {
 	annotated := func(hints string) broker.Tool {
 		return tool("v", `"inputSchema":{}`, `"annotations":`+hints)
 	}
-	all := []EffectRule{{"w*", broker.Exec}, {"v", broker.Read}, {"*", broker.Destroy}}
+	all := []EffectRule{{Verb: "w*", Is: broker.Exec}, {Verb: "v", Is: broker.Read}, {Verb: "*", Is: broker.Destroy}}
 	tests := []struct {
 		name   string
 		tool   broker.Tool

@@ -7,13 +7,6 @@ import (
 	"berth/broker"
 )
 
-// EffectRule is an operator's word on what the verbs that match a glob
-// (path.Match over upstream names) do. The first match counts.
-type EffectRule struct {
-	Verb string
-	Is   broker.Effects
-}
-
 // Rules is the configuration of one backend that the catalog needs. Globs are
 // path.Match patterns over upstream names; where several match, an exact name
 // counts before a pattern, a longer pattern before a shorter one. In the tables
@@ -44,7 +37,9 @@ type Source struct {
 
 	// Native families and surfaces declare these.
 	Effects map[string]broker.Effects // of every verb
-	Control []string                  // verbs of the control lane: never queued, no seat
+	// Conditional holds, by verb, rules that narrow Effects for some arguments.
+	Conditional map[string][]EffectRule
+	Control     []string // verbs of the control lane: never queued, no seat
 
 	// The rest is for native families only.
 	Aliases map[string]string // alias -> verb
@@ -69,8 +64,9 @@ type Verb struct {
 	Surface  *Surface // whose contract it is; nil for none of its own
 	Aliases  []string // sorted; callable, never listed
 
-	Effects       broker.Effects
+	Effects       broker.Effects // upper bound: what some arguments may do
 	EffectsSource string
+	Conditional   []EffectRule // what narrower arguments do, in order; see EffectsFor
 
 	Long         bool
 	Tracks       *broker.Track // nil: not declared
@@ -115,6 +111,8 @@ const (
 	CodeSchemaInvalid  = "verb_schema_invalid"
 	CodeBackendName    = "backend_name_invalid"
 	CodeGlobInvalid    = "glob_invalid"
+	CodeEffectsWidens  = "effects_rule_widens"
+	CodePointer        = "pointer_unresolvable"
 )
 
 // Quarantined is something of a source that is not served, or served with a

@@ -161,10 +161,9 @@ func arguments(in *Input, plan *Plan) *broker.Refusal {
 	return plan.Verb.CheckArguments(plan.Arguments)
 }
 
-// effects judges the call. Rules that depend on arguments come with the
-// catalog's conditional rules; until then a verb's effects are the call's.
+// effects judges the call by what its arguments select.
 func effects(_ *Input, plan *Plan) *broker.Refusal {
-	plan.Effects = plan.Verb.Effects
+	plan.Effects = plan.Verb.EffectsFor(plan.Arguments)
 	return nil
 }
 

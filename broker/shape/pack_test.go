@@ -1,0 +1,641 @@
+package shape_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/broker"
+	"berth/broker/shape"
+	"berth/broker/shape/o200k"
+
+	"pgregory.net/rapid"
+)
+
+// tb is what the checks need of a test or of a property.
+type tb interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+// quarter is a counter that costs nothing: a token for each four bytes begun.
+type quarter struct{}
+
+func (quarter) Count(text string) shape.Count {
+	return shape.Count{Tokens: (len(text) + 3) / 4, Exact: len(text) <= o200k.MaxExact}
+}
+
+var until = time.Date(2026, 5, 4, 14, 5, 0, 0, time.UTC)
+
+func handles() func() (string, error) {
+	n := 0
+	return func() (string, error) {
+		n++
+		return fmt.Sprintf("m_%026d", n), nil
+	}
+}
+
+func limits(budget shape.Budget) shape.Limits {
+	return shape.Limits{Budget: budget, CanMore: true, Until: until}
+}
+
+type content struct {
+	Type, Text, Data string
+	Resource         struct{ Text string }
+}
+
+type toolResult struct {
+	Content    []content
+	Structured json.RawMessage `json:"structuredContent"`
+	IsError    bool
+	Meta       json.RawMessage `json:"_meta"`
+}
+
+func decode(t tb, raw json.RawMessage) toolResult {
+	t.Helper()
+	var r toolResult
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatalf("%v in %.500s", err, raw)
+	}
+	return r
+}
+
+func text(blocks ...string) json.RawMessage {
+	out := []string{}
+	for _, b := range blocks {
+		quoted, _ := json.Marshal(b)
+		out = append(out, `{"type":"text","text":`+string(quoted)+`}`)
+	}
+	return json.RawMessage(`{"content":[` + strings.Join(out, ",") + `]}`)
+}
+
+func records(n int) string {
+	var b strings.Builder
+	b.WriteString(`{ "total": ` + strconv.Itoa(n) + `, "rows": [ `)
+	for i := range n {
+		if i > 0 {
+			b.WriteString(" , ")
+		}
+		fmt.Fprintf(&b, `{"n":%d.0,"z":9007199254740993,"a":"row \u00e9 %d"}`, i, i)
+	}
+	return b.String() + ` ], "tail": [1,2] }`
+}
+
+func shaped(t tb, result json.RawMessage, l shape.Limits, c shape.Counter) shape.Shaped {
+	t.Helper()
+	s, err := shape.Shape(result, l, c, handles())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestWhatFitsStaysAsItCame(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		result json.RawMessage
+		limits shape.Limits
+		out    bool
+		warn   bool
+	}{
+		{"small, uncounted", json.RawMessage(` { "content" : [ ] , "x":1e400}`), limits(500), false, false},
+		{"small, counted", text("abc"), shape.Limits{Budget: 500, CountAlways: true}, true, false},
+		{"more bytes than the budget", text(strings.Repeat("x", 1000)), limits(500), true, false},
+		{"whole", text(strings.Repeat("x", 9000)), limits(shape.Whole), false, false},
+		{"a factor counts", text(strings.Repeat("x", 400)), shape.Limits{Budget: 500, Factor: 2, CanMore: true}, true, false},
+		{"a caller without more", text(strings.Repeat("x", 9000)), shape.Limits{Budget: 500}, true, true},
+		{"no tool result", json.RawMessage(`{"tools":[]}`), limits(500), false, false},
+		{"a long one that is no tool result", json.RawMessage(`{"a":"` + strings.Repeat("x", 9000) + `"}`), limits(500), true, true},
+		{"content that is no list", json.RawMessage(`{"content":"a"}`), limits(500), false, false},
+		{"an image is no token", json.RawMessage(`{"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("A", 9000) + `"}]}`), limits(500), false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := shaped(t, tt.result, tt.limits, quarter{})
+			if string(s.Result) != string(tt.result) || s.Facts != nil || len(s.Keep) > 0 {
+				t.Errorf("changed: %.200s, %+v", s.Result, s.Facts)
+			}
+			if (s.Tokens.Out != nil) != tt.out || (len(s.Warnings) > 0) != tt.warn || s.Tokens.Bytes != len(tt.result) {
+				t.Errorf("tokens %+v, warnings %v", s.Tokens, s.Warnings)
+			}
+		})
+	}
+}
+
+func TestShapeCuts(t *testing.T) {
+	words := strings.Repeat("a line of words\n", 800)
+	object := `{"s":"` + strings.Repeat("x", 9000) + `"}`
+	rows := records(400)
+	quoted, _ := json.Marshal(rows)
+	for _, tt := range []struct {
+		name       string
+		result     json.RawMessage
+		steps      string
+		unit       string
+		structured string // of the facts; empty: null
+		keeps      int
+		parts      []string // of the answer
+	}{
+		{"white space is enough", text(`{"a":[` + strings.Repeat(" ", 3000) + `1]}`), "[compact]", "", "", 0, []string{`{\"a\":[1]}`}},
+		{"items", text(rows), "[compact items]", "items", "", 1, []string{`\"total\":400,\"rows\":[{\"n\":0.0,\"z\":9007199254740993,\"a\":\"row \\u00e9 0\"}`, `\"tail\":[1,2]}"`, `[berth] `, ` of 400 items. Rest: more {\"handle\":\"m_`, `until 14:05Z.`}},
+		{"a preview", text(object), "[preview]", "bytes", "", 1, []string{`"{\"preview\":\"{\\\"s\\\":\\\"xxx`, `\"more\":{\"handle\":\"m_00000000000000000000000001\",\"offset\":`, ` of 9008 bytes. Rest: more`}},
+		{"a first item that is too large", text(`[` + object + `]`), "[preview]", "bytes", "", 1, []string{`{\"preview\":`}},
+		{"a JSON string", text(`"` + strings.Repeat("y", 9000) + `"`), "[preview]", "bytes", "", 1, []string{`{\"preview\":\"\\\"yyy`}},
+		{"lines", text(words), "[text]", "bytes", "", 1, []string{`a line of words\n"}`, ` of 12800 bytes. Rest`}},
+		{"one long line", text(strings.Repeat("é", 6000)), "[text]", "bytes", "", 1, []string{`ééé`, ` of 12000 bytes. Rest`}},
+		{"later blocks", text("first", words, "third", "fourth"), "[blocks text]", "bytes", "", 2, []string{`"first"`, ` bytes. Rest: more`, `2 of 4 content blocks. Rest: more`}},
+		{"the same value twice", json.RawMessage(`{"structuredContent":` + rows + `,"content":[{"type":"text","annotations":{"x":1},"text":` + string(quoted) + `}],"isError":false,"_meta":{"a":1}}`), "[compact items]", "items", "prefix", 1,
+			[]string{`{"structuredContent":{"total":400,"rows":[{"n":0.0,`, `,"content":[{"type":"text","annotations":{"x":1},"text":"{\"total\":400`, `,"isError":false,"_meta":{"a":1}}`}},
+		{"structured content of its own", json.RawMessage(`{"content":[{"type":"text","text":"400 rows"}],"structuredContent":` + rows + `}`), "[items]", "items", "prefix", 1, []string{`"400 rows"`, `[berth] structuredContent: `, ` of 400 items`, `"structuredContent":{"total":400,"rows":[{"n":0.0`}},
+		{"structured content that has no list", json.RawMessage(`{"content":[],"structuredContent":` + object + `}`), "[structured]", "bytes", "absent", 1, []string{`structuredContent: 0 of 9008 bytes. Rest: more`}},
+		{"structured content without content", json.RawMessage(`{"structuredContent":` + object + `}`), "[structured]", "bytes", "absent", 1, []string{`,"content":[{"type":"text","text":"[berth] structuredContent: 0`, `{"content":[`}[1:]},
+		{"small structured content stays", json.RawMessage(`{"content":[{"type":"text","text":` + string(quoted) + `}],"structuredContent":{ "n" : 1 }}`), "[compact items]", "items", "whole", 1, []string{`"structuredContent":{ "n" : 1 }`}},
+		{"both are large", json.RawMessage(`{"content":[{"type":"text","text":` + string(quoted) + `}],"structuredContent":` + object + `}`), "[compact structured items]", "items", "absent", 2, []string{`structuredContent: 0 of 9008 bytes`}},
+		{"a resource", json.RawMessage(`{"content":[{"type":"resource","resource":{"uri":"a:b","text":` + string(quoted) + `}}]}`), "[compact items]", "items", "", 1, []string{`{"type":"resource","resource":{"uri":"a:b","text":"{\"total\":400,`}},
+		{"a block that cannot be cut", json.RawMessage(`{"content":[{"type":"text","text":"a"},{"type":"resource_link","uri":"` + strings.Repeat("u", 9000) + `"}]}`), "[blocks]", "blocks", "", 1, []string{`"text":"a"`, `1 of 2 content blocks. Rest: more`}},
+		{"an error", json.RawMessage(`{"isError":true,"content":[{"type":"text","text":` + string(quoted) + `}]}`), "[compact items]", "items", "", 1, []string{`{"isError":true,"content":[`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := limits(500)
+			before := string(tt.result)
+			s := shaped(t, tt.result, l, quarter{})
+			if s.Facts == nil || fmt.Sprint(s.Facts.Steps) != tt.steps || len(s.Keep) != tt.keeps {
+				t.Fatalf("facts %+v, keeps %d; answer %.800s", s.Facts, len(s.Keep), s.Result)
+			}
+			if unit := deref(s.Facts.Unit); unit != tt.unit || deref(s.Facts.Structured) != tt.structured {
+				t.Errorf("unit %q, structured %q", unit, deref(s.Facts.Structured))
+			}
+			for _, part := range tt.parts {
+				if !strings.Contains(string(s.Result), part) {
+					t.Errorf("%q is not in %.1200s", part, s.Result)
+				}
+			}
+			if string(tt.result) != before {
+				t.Error("the input was changed")
+			}
+			checkShaped(t, tt.result, s, l, quarter{})
+		})
+	}
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// TestThePrefixIsTheLongestThatFits: one more item would be over the budget.
+func TestThePrefixIsTheLongestThatFits(t *testing.T) {
+	for _, n := range []int{30, 400, 5000} {
+		for _, budget := range []shape.Budget{500, 700, 1999} {
+			for name, c := range map[string]shape.Counter{"bytes": quarter{}, "o200k": o200k.Counter{}} {
+				result := text(records(n))
+				l := limits(budget)
+				s := shaped(t, result, l, c)
+				if s.Facts == nil {
+					continue
+				}
+				kept := *s.Facts.Kept
+				var doc struct {
+					Rows []json.RawMessage
+				}
+				var all struct {
+					Rows []json.RawMessage
+				}
+				blocks := decode(t, s.Result).Content
+				if json.Unmarshal([]byte(blocks[0].Text), &doc) != nil || json.Unmarshal([]byte(records(n)), &all) != nil || len(doc.Rows) != kept {
+					t.Fatalf("%s", blocks[0].Text)
+				}
+				// The compact items are those of the kept array.
+				var whole []json.RawMessage
+				if err := json.Unmarshal([]byte(s.Keep[0].Text()), &whole); err != nil || len(whole) != n {
+					t.Fatal(err, len(whole))
+				}
+				longer := strings.Replace(blocks[0].Text, `],"tail"`, `,`+string(whole[kept])+`],"tail"`, 1)
+				footer := strings.Replace(strings.Replace(blocks[1].Text, fmt.Sprintf("[berth] %d of", kept), fmt.Sprintf("[berth] %d of", kept+1), 1), fmt.Sprintf(`"offset":%d`, kept), fmt.Sprintf(`"offset":%d`, kept+1), 1)
+				if got := shape.CountResult(c, text(longer, footer), l); got.Tokens <= int(budget) {
+					t.Errorf("%s, %d rows, budget %d: %d items were kept, with one more it is %d tokens", name, n, budget, kept, got.Tokens)
+				}
+			}
+		}
+	}
+}
+
+func TestAFooterSaysThatTheCallIsComplete(t *testing.T) {
+	l := limits(500)
+	l.Complete = true
+	s := shaped(t, text(strings.Repeat("word ", 2000)), l, quarter{})
+	if !strings.Contains(string(s.Result), "until 14:05Z. The call is complete; do not repeat it.") {
+		t.Errorf("%s", s.Result)
+	}
+}
+
+func TestALargeImageBecomesANote(t *testing.T) {
+	image := `{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("A", shape.MaxMedia+1) + `"}`
+	result := json.RawMessage(`{"content":[{"type":"text","text":"see"},` + image + `]}`)
+	s := shaped(t, result, limits(0), quarter{})
+	r := decode(t, s.Result)
+	if len(r.Content) != 2 || r.Content[1].Type != "text" || !strings.Contains(r.Content[1].Text, `block of type image (image/png) with 1048577 bytes of base64. The block: more {"handle":"m_`) {
+		t.Fatalf("%.300s", s.Result)
+	}
+	if len(s.Keep) != 1 || s.Keep[0].Text() != image || fmt.Sprint(s.Facts.Steps) != "[media]" {
+		t.Errorf("kept %d, facts %+v", len(s.Keep), s.Facts)
+	}
+	if s := shaped(t, result, shape.Limits{Budget: 500}, quarter{}); s.Facts != nil {
+		t.Error("it was taken from a caller who cannot ask for it")
+	}
+}
+
+func TestWhatIsOverTheBoundIsNotKeptAndSaidSo(t *testing.T) {
+	item := `"` + strings.Repeat("x", 1<<20) + `"`
+	s := shaped(t, text("["+strings.Repeat(`1,`, 9)+strings.Repeat(item+",", 19)+item+"]"), limits(500), quarter{})
+	k := s.Keep[0]
+	if k.Unit != shape.UnitItems || k.Total != 24 || k.Dropped != 5 || k.Size() > shape.MaxKept {
+		t.Errorf("kept %d of %d %s, %d bytes", k.Total, k.Total+k.Dropped, k.Unit, k.Size())
+	}
+	if !strings.Contains(string(s.Result), "The last 5 items are over what is kept (16 MiB).") {
+		t.Errorf("%s", s.Result)
+	}
+	s = shaped(t, text(strings.Repeat("é", 9<<20)), limits(500), quarter{})
+	if k := s.Keep[0]; k.Total != shape.MaxKept || k.Dropped != 2<<20 || !json.Valid(s.Result) {
+		t.Errorf("kept %d, dropped %d", k.Total, k.Dropped)
+	}
+}
+
+func TestLargeDocumentsArePackedInBoundedTime(t *testing.T) {
+	rows := records(600_000) // about 27 MiB
+	for name, doc := range map[string]string{
+		"records": rows, "one text": strings.Repeat("word and word\n", 2<<20), "a string in JSON": `{"a":"` + strings.Repeat("x y ", 7<<20) + `","b":[1,2,3]}`,
+		"millions of items": "[" + strings.Repeat("1,", 12<<20) + "1]", "deep": strings.Repeat("[", 9000) + `"` + strings.Repeat("x y ", 1<<20) + `"` + strings.Repeat("]", 9000),
+		"a long tail": `{"a":[` + strings.Repeat(`"item",`, 1<<20) + `1],"b":"` + strings.Repeat("z", 4<<20) + `"}`,
+		"too deep":    strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := limits(0)
+			s := shaped(t, text(doc), l, o200k.Counter{})
+			if got := shape.CountResult(o200k.Counter{}, s.Result, l); !json.Valid(s.Result) || got.Tokens > int(shape.DefaultBudget) {
+				t.Errorf("%d bytes, %+v", len(s.Result), got)
+			}
+			if len(s.Keep) == 0 {
+				t.Error("nothing is kept")
+			}
+		})
+	}
+}
+
+func TestAnErrorOfTheHandlesIsReturned(t *testing.T) {
+	broken := errors.New("no randomness")
+	for _, result := range []json.RawMessage{text(strings.Repeat("a b\n", 9000)), text("a", records(900), "b"), json.RawMessage(`{"content":[],"structuredContent":` + records(900) + `}`)} {
+		if _, err := shape.Shape(result, limits(500), quarter{}, func() (string, error) { return "", broken }); !errors.Is(err, broken) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// checkShaped holds what is true of every shaped answer: it is JSON, within its
+// budget when it is counted again, and with what is kept it is the original.
+func checkShaped(t tb, original json.RawMessage, s shape.Shaped, l shape.Limits, c shape.Counter) {
+	t.Helper()
+	if !json.Valid(s.Result) {
+		t.Fatalf("no JSON: %.500s", s.Result)
+	}
+	if got := shape.CountResult(c, s.Result, l); got.Tokens > int(l.Budget) {
+		t.Fatalf("%d tokens are over the budget of %d: %.2000s", got.Tokens, l.Budget, s.Result)
+	} else if s.Tokens.Out != nil && *s.Tokens.Out != got.Tokens {
+		t.Fatalf("said %d tokens, counted %d", *s.Tokens.Out, got.Tokens)
+	}
+	joined := map[string]string{}
+	for _, k := range s.Keep {
+		joined[k.Handle] = join(t, k, l, c)
+	}
+	want, got := decode(t, original), decode(t, s.Result)
+	blocks, structured := rebuild(t, got, s.Keep, joined, want)
+	if len(blocks) != len(want.Content) {
+		t.Fatalf("%d blocks of %d are left: %.1000s", len(blocks), len(want.Content), s.Result)
+	}
+	for i, w := range want.Content {
+		if compact(blocks[i]) != compact(w.Text+w.Resource.Text) {
+			t.Fatalf("block %d: %.300s\nwas %.300s", i, blocks[i], w.Text)
+		}
+	}
+	if structured != nil && compact(string(structured)) != compact(string(want.Structured)) {
+		t.Fatalf("structured: %.300s\nwas %.300s", structured, want.Structured)
+	}
+}
+
+// rebuild puts the original together from an answer and what was kept.
+func rebuild(t tb, got toolResult, keep []shape.Kept, joined map[string]string, want toolResult) (blocks []string, structured json.RawMessage) {
+	t.Helper()
+	given := got.Content
+	if len(keep) > 0 && len(given) > 0 {
+		given = given[:len(given)-1] // the footer
+	}
+	structured = got.Structured
+	if structured != nil && compact(string(structured)) != compact(string(want.Structured)) {
+		structured = json.RawMessage(grow(t, string(structured), keep, compact(string(want.Structured))))
+	}
+	for i, b := range given {
+		whole := b.Text + b.Resource.Text
+		original := ""
+		if i < len(want.Content) {
+			original = compact(want.Content[i].Text + want.Content[i].Resource.Text)
+		}
+		if compact(whole) != original {
+			var p struct {
+				Preview string
+				More    struct {
+					Handle string
+					Offset int
+				}
+			}
+			if json.Unmarshal([]byte(whole), &p) == nil && joined[p.More.Handle] != "" {
+				whole = joined[p.More.Handle]
+				if p.Preview != whole[:p.More.Offset] {
+					t.Fatalf("the preview is not the beginning: %.200s", p.Preview)
+				}
+			} else {
+				whole = grow(t, whole, keep, original)
+			}
+		}
+		blocks = append(blocks, whole)
+	}
+	for _, k := range keep {
+		if k.Unit != shape.UnitBlocks {
+			continue
+		}
+		var rest []content
+		if err := json.Unmarshal([]byte(joined[k.Handle]), &rest); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range rest {
+			blocks = append(blocks, b.Text+b.Resource.Text)
+		}
+	}
+	return blocks, structured
+}
+
+// grow finds the kept piece that text is the beginning of.
+func grow(t tb, text string, keep []shape.Kept, original string) string {
+	t.Helper()
+	for _, k := range keep {
+		if k.Unit == shape.UnitBytes && k.First <= len(k.Text()) && text == k.Text()[:k.First] {
+			return k.Text()
+		}
+		if k.Unit != shape.UnitItems {
+			continue
+		}
+		var items []json.RawMessage
+		if err := json.Unmarshal([]byte(k.Text()), &items); err != nil {
+			t.Fatal(err)
+		}
+		var prefix bytes.Buffer
+		for i, item := range items[:k.First] {
+			if i > 0 {
+				prefix.WriteByte(',')
+			}
+			prefix.Write(item)
+		}
+		part := "[" + prefix.String() + "]"
+		for at := 0; ; {
+			i := strings.Index(text[at:], part)
+			if i < 0 {
+				break
+			}
+			if grown := text[:at+i] + k.Text() + text[at+i+len(part):]; grown == original {
+				return grown
+			}
+			at += i + 1
+		}
+	}
+	t.Fatalf("%.500s is the beginning of nothing that is kept", text)
+	return ""
+}
+
+func compact(text string) string {
+	if b := strings.TrimSpace(text); b != "" && strings.ContainsRune(`{["`, rune(b[0])) {
+		if c, err := shape.Compact(json.RawMessage(text)); err == nil {
+			return string(c)
+		}
+	}
+	return text
+}
+
+// join reads everything that is kept under a handle, as a caller does: from a
+// store, part by part, items of their own included.
+func join(t tb, k shape.Kept, l shape.Limits, c shape.Counter) string {
+	t.Helper()
+	now := time.Unix(0, 0)
+	store := shape.NewStore(shape.StoreOptions{})
+	who := broker.LocalOperator
+	k.First = 0 // as one who asks from the beginning
+	store.Put(now, who, []shape.Kept{k}, "all of it")
+	ended := false
+	fresh := func() func() (string, error) {
+		n := 0
+		return func() (string, error) {
+			n++
+			return fmt.Sprintf("m_child%020d", n), nil
+		}
+	}()
+	var read func(handle string, offset int) string
+	read = func(handle string, offset int) string {
+		var items []string
+		var texts strings.Builder
+		for {
+			kept, next, refusal := store.Find(now, who, handle)
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			if ended {
+				t.Fatal("the end was announced too early")
+			}
+			if offset >= 0 {
+				next, offset = offset, -1
+			}
+			page, err := kept.Page(next, l, c, store.Child(now, who, handle), fresh)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var doc struct {
+				Unit       string
+				Offset     int
+				Count      int
+				Total      int
+				NextOffset *int `json:"next_offset"`
+				Items      []json.RawMessage
+				Text       *string
+			}
+			d := json.NewDecoder(bytes.NewReader(page.Document))
+			d.DisallowUnknownFields()
+			if err := d.Decode(&doc); err != nil {
+				t.Fatalf("%v: %.300s", err, page.Document)
+			}
+			if n := shape.CountResult(c, shape.Structured(page.Document, false), l); n.Tokens > int(l.Budget) {
+				t.Fatalf("a part of %d tokens is over the budget of %d: %.500s", n.Tokens, l.Budget, page.Document)
+			}
+			if doc.Unit != kept.Unit || doc.Total != kept.Total || doc.Offset != page.Offset || doc.Count != page.Count || (doc.NextOffset == nil) != (doc.Offset+doc.Count >= doc.Total) {
+				t.Fatalf("%.300s", page.Document)
+			}
+			if doc.Count == 0 && doc.Total > 0 {
+				t.Fatalf("an empty part: %.300s", page.Document)
+			}
+			_, last := store.Delivered(now, who, handle, page)
+			ended = ended || last
+			switch {
+			case page.Split:
+				var p struct {
+					Preview string
+					More    struct {
+						Handle string
+						Offset int
+					}
+				}
+				if err := json.Unmarshal(doc.Items[0], &p); err != nil || p.More.Handle == "" {
+					t.Fatalf("%v: %s", err, doc.Items[0])
+				}
+				items = append(items, p.Preview+read(p.More.Handle, p.More.Offset))
+			case doc.Text != nil:
+				texts.WriteString(*doc.Text)
+			default:
+				if len(doc.Items) != doc.Count {
+					t.Fatalf("%d items, count %d", len(doc.Items), doc.Count)
+				}
+				for _, item := range doc.Items {
+					items = append(items, string(item))
+				}
+			}
+			if doc.NextOffset == nil {
+				if doc.Text == nil {
+					return "[" + strings.Join(items, ",") + "]"
+				}
+				return texts.String()
+			}
+		}
+	}
+	got := read(k.Handle, -1)
+	if got != k.Text() {
+		t.Fatalf("joined %.500s\nkept %.500s", got, k.Text())
+	}
+	if !ended && k.Dropped == 0 {
+		t.Fatal("the end was not announced")
+	}
+	return got
+}
+
+func TestNothingIsLostAndNothingIsOverTheBudget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		result := drawResult(t)
+		l := limits(shape.Budget(rapid.IntRange(500, 1500).Draw(t, "budget")))
+		l.Factor = rapid.SampledFrom([]float64{0, 0.5, 1, 1.7}).Draw(t, "factor")
+		l.Complete = rapid.Bool().Draw(t, "complete")
+		s, err := shape.Shape(result, l, quarter{}, handles())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkShaped(t, result, s, l, quarter{})
+	})
+}
+
+func drawResult(t *rapid.T) json.RawMessage {
+	var blocks []string
+	first := ""
+	for i := range rapid.IntRange(0, 4).Draw(t, "blocks") {
+		var s string
+		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		case 0:
+			s = strings.Repeat(rapid.SampledFrom([]string{"word ", "é\n", "漢字", "line of text\n", "\"\\", "x"}).Draw(t, "unit"), rapid.IntRange(0, 2000).Draw(t, "times"))
+		default:
+			s = drawJSON(t, 3)
+		}
+		if i == 0 {
+			first = s
+		}
+		quoted, _ := json.Marshal(s)
+		if rapid.IntRange(0, 4).Draw(t, "resource") == 0 {
+			blocks = append(blocks, `{"type":"resource","resource":{"uri":"a:b","text":`+string(quoted)+`}}`)
+			continue
+		}
+		blocks = append(blocks, `{"type":"text","text":`+string(quoted)+`}`)
+	}
+	out := `{"content":[` + strings.Join(blocks, ",") + `]`
+	switch rapid.IntRange(0, 2).Draw(t, "structured") {
+	case 1:
+		out += `,"structuredContent":{"own":` + drawJSON(t, 3) + `}`
+	case 2:
+		if strings.HasPrefix(first, "{") && json.Valid([]byte(first)) {
+			out += `,"structuredContent":` + first
+		}
+	}
+	return json.RawMessage(out + `,"isError":false}`)
+}
+
+func drawJSON(t *rapid.T, depth int) string {
+	kind := rapid.IntRange(0, 4).Draw(t, "json")
+	if depth == 0 {
+		kind %= 3
+	}
+	space := rapid.SampledFrom([]string{"", "", " ", "\n  "}).Draw(t, "space")
+	switch kind {
+	case 0:
+		return rapid.SampledFrom([]string{"1.0", "9007199254740993", "-0", "1e400", "true", "null"}).Draw(t, "scalar")
+	case 1:
+		return `"` + strings.Repeat(rapid.SampledFrom([]string{"a", `\u00e9`, `\"`, `[`, "漢", `\\`}).Draw(t, "unit"), rapid.IntRange(0, 1200).Draw(t, "length")) + `"`
+	case 2:
+		item := rapid.SampledFrom([]string{`1`, `"a"`, `{"b":[]}`, `{"c":"` + strings.Repeat("d", 60) + `"}`, `"` + strings.Repeat("e", 5000) + `"`}).Draw(t, "item")
+		items := make([]string, rapid.IntRange(0, 300).Draw(t, "n"))
+		for i := range items {
+			items[i] = item
+		}
+		return "[" + space + strings.Join(items, ","+space) + space + "]"
+	case 3:
+		var items []string
+		for range rapid.IntRange(0, 3).Draw(t, "items") {
+			items = append(items, drawJSON(t, depth-1))
+		}
+		return "[" + space + strings.Join(items, ","+space) + "]"
+	}
+	var members []string
+	for i := range rapid.IntRange(0, 3).Draw(t, "members") {
+		members = append(members, fmt.Sprintf("%q:%s%s", string(rune('z'-i)), space, drawJSON(t, depth-1)))
+	}
+	return "{" + space + strings.Join(members, ","+space) + space + "}"
+}
+
+func FuzzShape(f *testing.F) {
+	f.Add([]byte(text(records(200))), 500, true)
+	f.Add([]byte(`{"content":[{"type":"text","text":"[1,2,3]"}],"structuredContent":{"a":[1,2]}}`), 500, false)
+	f.Add([]byte(`{"content":[{"type":"resource","resource":{"blob":"AA=="}},{"type":"text"}]}`), 700, true)
+	f.Add([]byte(`{"content":[{"type":"text","text":"a","text":"b"}],"content":[]}`), 500, true)
+	f.Fuzz(func(t *testing.T, in []byte, budget int, grow bool) {
+		if grow { // make what is small large enough to be cut
+			in = bytes.ReplaceAll(in, []byte("~"), bytes.Repeat([]byte("ab c"), 700))
+			in = bytes.ReplaceAll(in, []byte("[0"), append([]byte("[0"), bytes.Repeat([]byte(",{\"k\":[7]}"), 300)...))
+		}
+		l := limits(min(max(shape.Budget(budget), shape.MinBudget), shape.MaxBudget))
+		s, err := shape.Shape(in, l, quarter{}, handles())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Facts == nil {
+			if !bytes.Equal(s.Result, in) {
+				t.Fatalf("%q became %q", in, s.Result)
+			}
+			return
+		}
+		if !json.Valid(s.Result) && json.Valid(in) {
+			t.Fatalf("%q became %q", in, s.Result)
+		}
+		if got := shape.CountResult(quarter{}, s.Result, l); got.Tokens > int(l.Budget) {
+			t.Fatalf("%d tokens: %q", got.Tokens, s.Result)
+		}
+		for _, k := range s.Keep {
+			join(t, k, l, quarter{})
+		}
+	})
+}
