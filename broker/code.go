@@ -53,6 +53,8 @@ const (
 	CodeTrackingExpired     Code = "tracking_expired"
 	CodeInstanceForbidden   Code = "instance_forbidden"
 	CodeHandleUnknown       Code = "handle_unknown"
+	CodeEffectsExceedRead   Code = "effects_exceed_read"
+	CodeMetaRecursion       Code = "meta_recursion"
 	CodeTargetsNotReady     Code = "targets_not_ready"
 )
 
@@ -102,6 +104,8 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeTrackingExpired:     {false},
 	CodeInstanceForbidden:   {false},
 	CodeHandleUnknown:       {false},
+	CodeEffectsExceedRead:   {false},
+	CodeMetaRecursion:       {false},
 	CodeTargetsNotReady:     {true},
 }
 

@@ -25,9 +25,12 @@ type Profile struct {
 	surface *Surface // of an exact profile
 	limit   Limit
 	reads   bool   // its backend may only read
-	items   []item // by outward name
-	byName  map[string]*Verb
-	aliases map[string]*Verb // merged only
+	items   []item // by outward name: what is listed
+	// callable is what is listed or can be found; by outward name.
+	callable   []item
+	generation uint64
+	byName     map[string]*Verb
+	aliases    map[string]*Verb // merged only
 
 	prefixes []string // merged only; nil: those that are built in
 
@@ -39,6 +42,7 @@ type Profile struct {
 	taskPages func() []json.RawMessage
 	digest    func() string
 	words     func() []candidate
+	view      func() *view
 	limited   *sync.Map // Limit -> *Profile
 }
 
@@ -52,6 +56,9 @@ type item struct {
 
 // Name is the profile's name; the merged one has none.
 func (p *Profile) Name() string { return p.name }
+
+// Generation is that of the snapshot.
+func (p *Profile) Generation() uint64 { return p.generation }
 
 // Exact reports whether the profile holds one backend's surface and nothing
 // else. Arguments are not checked there: it is transparent.
@@ -190,6 +197,9 @@ func (p *Profile) render(offset int, tasks bool) json.RawMessage {
 // finish sorts the items and sets up what is made at first use.
 func (p *Profile) finish() *Profile {
 	slices.SortFunc(p.items, func(x, y item) int { return strings.Compare(x.name, y.name) })
+	if p.callable == nil {
+		p.callable = slices.Clone(p.items)
+	}
 	p.byName = make(map[string]*Verb, len(p.items))
 	for i, it := range p.items {
 		p.byName[it.name] = it.verb
@@ -216,12 +226,13 @@ func (p *Profile) finish() *Profile {
 		return hex.EncodeToString(h.Sum(nil))
 	})
 	p.words = sync.OnceValue(p.candidates)
+	p.view = sync.OnceValue(p.makeView)
 	return p
 }
 
 // merged makes the profile of all backends.
 func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
-	p := &Profile{aliases: b.aliases, limited: &sync.Map{}}
+	p := &Profile{generation: b.generation, aliases: b.aliases, limited: &sync.Map{}}
 	for _, v := range verbs {
 		p.items = append(p.items, item{name: v.Name, verb: v, raw: v.Listed})
 	}
@@ -239,7 +250,7 @@ func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
 // native verbs that every backend's profile has. Where the backend has a verb
 // of that name, it keeps it, and the native one is berth__NAME.
 func (b *builder) exact(s *Source) *Profile {
-	p := &Profile{name: s.Backend, exact: true, native: s.Native, surface: s.Surface, reads: s.Rules.ReadOnly, limited: &sync.Map{}}
+	p := &Profile{generation: b.generation, name: s.Backend, exact: true, native: s.Native, surface: s.Surface, reads: s.Rules.ReadOnly, limited: &sync.Map{}}
 	if s.Listed {
 		server := s.Server
 		p.server = &server
@@ -251,6 +262,9 @@ func (b *builder) exact(s *Source) *Profile {
 	}
 	taken := map[string]bool{}
 	for _, v := range b.own[s.Backend] {
+		if slices.Contains(s.MergedOnly, v.Upstream) {
+			continue
+		}
 		raw, err := shape.Compact(v.Own)
 		if err != nil {
 			continue // cannot happen: the entry was read

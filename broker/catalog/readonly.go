@@ -29,7 +29,7 @@ func (p *Profile) Limited(l Limit) *Profile {
 	}
 	narrow := &Profile{name: p.name, exact: p.exact, native: p.native, surface: p.surface, reads: p.reads, aliases: p.aliases,
 		pending: p.pending, stale: p.stale, server: p.server, prefixes: p.prefixes, limit: l, limited: &sync.Map{}}
-	narrow.items = slices.Clone(p.items)
+	narrow.items, narrow.callable, narrow.generation = slices.Clone(p.items), p.callable, p.generation
 	narrow.finish()
 	narrow.byName = p.byName // a name that is not listed is refused, not unknown
 	made, _ := p.limited.LoadOrStore(l, narrow)
@@ -40,8 +40,17 @@ func (p *Profile) Limited(l Limit) *Profile {
 // that what nobody knows the effects of is refused.
 func (p *Profile) OnlyReads() bool { return p.reads || p.limit.All }
 
-// Denied reports whether a verb of the profile does more than its caller, or
-// its backend's configuration, allows: it is in no list, and refused.
+// Restricted reports whether only what reads may be called of the verb, by its
+// caller's session, its endpoint or its backend's configuration.
+func (p *Profile) Restricted(v *Verb) bool { return v.ReadOnly || p.limit.covers(v) }
+
+// Denied reports whether no call of a verb is within what its caller, or its
+// backend's configuration, allows: it is in no list, and refused before its
+// arguments are looked at. A verb that some arguments let read is not denied.
 func (p *Profile) Denied(v *Verb) bool {
-	return !v.Effects.ReadOnly() && (v.ReadOnly || p.limit.covers(v))
+	if !p.Restricted(v) {
+		return false
+	}
+	always, sometimes := v.Permits()
+	return !always && len(sometimes) == 0
 }

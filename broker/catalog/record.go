@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/broker/shape"
 )
 
 // Rules is the configuration of one backend that the catalog needs. Globs are
@@ -21,6 +22,8 @@ type Rules struct {
 	Tracks           map[string]*broker.Track // how the work that a verb starts is followed
 	RequireTask      []string                 // verbs that only a client which takes tasks may call
 	ReadOnly         bool                     // verbs that do more than read are refused
+	ResultTokens     map[string]shape.Budget  // what an answer may cost
+	Unguided         bool                     // error results are passed on without a minimal call
 }
 
 // Source is what is known of one backend.
@@ -44,6 +47,9 @@ type Source struct {
 	// The rest is for native families only.
 	Aliases map[string]string // alias -> verb
 	Beside  []string          // verbs that stand in every backend's exact profile too
+	Passes  map[string]Pass   // verbs that pass a call on
+	// MergedOnly are verbs that no exact profile has, the family's own included.
+	MergedOnly []string
 }
 
 // The sources of a verb's effects (contracts/catalog.md section 4).
@@ -75,6 +81,9 @@ type Verb struct {
 	Control      bool
 	Follow       *broker.Follow // nil: it starts no work that a surface follows
 	Held         bool           // a hold stops its calls
+	Pass         Pass           // it passes a call on
+	ResultTokens shape.Budget   // zero: as its profile says
+	Unguided     bool           // its error results are passed on as they are
 	ReadOnly     bool           // of a backend that may only read
 	Seats        int            // at least 1
 	PromoteAfter *time.Duration
@@ -86,6 +95,7 @@ type Verb struct {
 	Listed          json.RawMessage // the entry of the merged list
 
 	compile func() (checker, error)
+	minimal func() (json.RawMessage, error)
 }
 
 // Extent says how far a quarantine reaches.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -17,6 +18,7 @@ import (
 const (
 	MetaIdempotencyKey    = "berth/idempotencyKey"
 	MetaExpectedRuntimeID = "berth/expectedRuntimeId"
+	MetaResultTokens      = "berth/resultTokens"
 )
 
 // argumentKey is the argument of long native verbs that carries an idempotency key.
@@ -32,11 +34,17 @@ type Input struct {
 	Name      string          // as the caller wrote it
 	Arguments json.RawMessage // absent, null or an object; else refused
 	Meta      json.RawMessage // absent, null or an object; else refused
+
+	// Availability says how a backend is; nil: nothing is said of it.
+	Availability func(backend string) string
 }
 
-// Plan is what policy found out about a call that may go on.
+// Plan is what policy found out about a call. Of one that is refused it holds
+// what was found until then.
 type Plan struct {
-	Verb    *catalog.Verb
+	Verb    *catalog.Verb  // the target's of a meta-call; nil: there is none of this name
+	Name    string         // by which Verb was asked for
+	Via     string         // direct, or the verb that passed the call on
 	Effects broker.Effects // of this call
 	Lane    broker.Lane
 	Long    bool // accepted as a job at once
@@ -47,7 +55,8 @@ type Plan struct {
 	Arguments json.RawMessage
 
 	ExpectedRuntimeID string
-	IdempotencyKey    string // empty for a verb of the control lane
+	ResultTokens      shape.Budget // zero: the call does not say
+	IdempotencyKey    string       // empty for a verb of the control lane
 	// Digest is of verb and arguments. It is set when there is a key: nothing
 	// else asks for it, and it costs a pass over the arguments.
 	Digest string
@@ -60,27 +69,31 @@ type step struct {
 	run  func(*Input, *Plan) *broker.Refusal
 }
 
-// steps is the order of DESIGN section 4, step 2. Steps that belong between
-// these and that nothing needs yet: read-only by the effects of the arguments
-// and proof marks (after effects), limits of the principal (last). A hold, and
-// the replay of a key, are looked at where the call is accepted.
+// steps is the order of DESIGN section 4, step 2. A meta-call is judged by its
+// target from the step of that name on. Limits of the principal, which nothing
+// needs yet, come last. A hold, and the replay of a key, are looked at where the
+// call is accepted.
 var steps = []step{
 	{"resolve", resolve},
 	{"visible", visible},
 	{"read-only", readOnly},
 	{"object", object},
+	{"target", target},
 	{"arguments", arguments},
 	{"effects", effects},
+	{"read-only for these arguments", readOnlyNow},
+	{"call_read", onlyReads},
 	{"expectation", expectation},
+	{"result budget", resultTokens},
 	{"idempotency", idempotency},
 }
 
 // Check passes a call through every step, in order. The first refusal is the answer.
 func Check(in Input) (Plan, *broker.Refusal) {
-	var plan Plan
+	plan := Plan{Via: catalog.ViaDirect}
 	for _, s := range steps {
 		if refusal := s.run(&in, &plan); refusal != nil {
-			return Plan{}, refusal
+			return plan, refusal
 		}
 	}
 	return plan, nil
@@ -88,20 +101,34 @@ func Check(in Input) (Plan, *broker.Refusal) {
 
 // resolve finds the verb by the name as it was given, once.
 func resolve(in *Input, plan *Plan) *broker.Refusal {
+	plan.Verb, plan.Name = nil, in.Name
 	v, ok := in.Profile.Resolve(in.Name)
 	if !ok {
-		return unknown(in.Name, in.Profile.Suggest(in.Name))
+		return unknown(in, in.Profile.Suggestions(in.Name, maxSuggestions))
 	}
 	plan.Verb = v
 	return nil
 }
 
-// maxEcho is how much of an unknown name is repeated, in bytes.
-const maxEcho = 128
+const (
+	// maxEcho is how much of an unknown name is repeated, in bytes.
+	maxEcho        = 128
+	maxSuggestions = 3
+)
+
+// suggested is a verb that an unknown name may have meant.
+type suggested struct {
+	Name         string `json:"name"`
+	Via          string `json:"via"`
+	Visibility   string `json:"visibility"`
+	Availability string `json:"availability,omitempty"`
+	Why          string `json:"why"`
+}
 
 // unknown is the answer for a name that is not in the profile, in the words of
 // contracts/catalog.md section 7.
-func unknown(name string, near []string) *broker.Refusal {
+func unknown(in *Input, near []catalog.Suggestion) *broker.Refusal {
+	name := in.Name
 	if len(name) > maxEcho {
 		n := maxEcho
 		for n > 0 && !utf8.RuneStart(name[n]) {
@@ -110,34 +137,82 @@ func unknown(name string, near []string) *broker.Refusal {
 		name = name[:n] + "..."
 	}
 	message := "Tool not found: " + name
-	suggestions := make([]map[string]string, 0, len(near))
+	suggestions, names := make([]suggested, 0, len(near)), make([]string, 0, len(near))
 	for _, s := range near {
-		suggestions = append(suggestions, map[string]string{"name": s, "via": "direct", "visibility": "advertised"})
+		line := suggested{Name: s.Name, Via: in.Profile.Via(s.Verb), Visibility: in.Profile.Visibility(s.Verb), Why: s.Why.String()}
+		if in.Availability != nil {
+			line.Availability = in.Availability(s.Verb.Backend)
+		}
+		suggestions, names = append(suggestions, line), append(names, s.Name)
 	}
 	if len(near) > 0 {
-		message += ". Did you mean: " + strings.Join(near, ", ") + "?"
+		message += ". Did you mean: " + strings.Join(names, ", ") + "?"
 	}
-	return broker.Refuse(broker.CodeVerbUnknown, message, map[string]any{"name": name, "suggestions": suggestions})
+	detail := map[string]any{"name": name, "suggestions": suggestions}
+	if !in.Profile.Exact() {
+		detail["catalog"] = in.Profile.Fingerprint()
+		if help, ok := in.Profile.Named(helpVerb); ok {
+			detail["help"] = map[string]any{"name": help.Name, "arguments": map[string]string{"name": name}}
+		}
+	}
+	return broker.Refuse(broker.CodeVerbUnknown, message, detail)
 }
+
+// helpVerb is who explains an unknown name, where it is visible.
+const helpVerb = "help"
 
 // visible hides every verb from a principal without a known role, in the words
 // of an unknown name and without a suggestion: nobody is anonymous here.
-func visible(in *Input, _ *Plan) *broker.Refusal {
+func visible(in *Input, plan *Plan) *broker.Refusal {
 	switch in.Principal.Role {
 	case broker.GlobalAdministrator, broker.TenantAdministrator, broker.User:
 		return nil
 	}
-	return unknown(in.Name, nil)
+	plan.Verb = nil
+	return unknown(in, nil)
 }
 
-// readOnly refuses what does more than read where nothing else is allowed,
-// before the arguments are looked at: effects do not depend on them.
+// readOnly refuses a verb of which no call is permitted, before its arguments
+// are looked at.
 func readOnly(in *Input, plan *Plan) *broker.Refusal {
 	if !in.Profile.Denied(plan.Verb) {
 		return nil
 	}
-	return broker.Refuse(broker.CodeReadOnly, "Only verbs that read may be called here, and "+plan.Verb.Name+" does more; nothing was sent.",
-		map[string]any{"verb": plan.Verb.Name, "effects": plan.Verb.Effects.Names(), "read_only": true})
+	return refuseReadOnly("Only verbs that read may be called here, and "+plan.Verb.Name+" does more; nothing was sent.", plan.Verb, plan.Verb.Effects, nil)
+}
+
+// readOnlyNow refuses a call whose arguments select more than may be done here,
+// of a verb that reads under others.
+func readOnlyNow(in *Input, plan *Plan) *broker.Refusal {
+	if plan.Effects.ReadOnly() || !in.Profile.Restricted(plan.Verb) {
+		return nil
+	}
+	_, reads := plan.Verb.Permits()
+	var when []string
+	for _, r := range reads {
+		for _, c := range r.When {
+			when = append(when, c.String())
+		}
+	}
+	return refuseReadOnly("Only what reads may be called here, and this call of "+plan.Verb.Name+" does more; nothing was sent.", plan.Verb, plan.Effects, when)
+}
+
+func refuseReadOnly(message string, v *catalog.Verb, effects broker.Effects, reads []string) *broker.Refusal {
+	detail := map[string]any{"verb": v.Name, "effects": effects.Names(), "read_only": true}
+	if len(reads) > 0 {
+		detail["reads_when"] = reads
+	}
+	return broker.Refuse(broker.CodeReadOnly, message, detail)
+}
+
+// onlyReads refuses what the verb that passes reads on would have to pass on as
+// more.
+func onlyReads(_ *Input, plan *Plan) *broker.Refusal {
+	if plan.Via != string(catalog.PassReads) || plan.Effects.ReadOnly() {
+		return nil
+	}
+	return broker.Refuse(broker.CodeEffectsExceedRead, plan.Via+" passes on what changes nothing, and this call of "+plan.Verb.Name+" does more; nothing was sent. Use "+string(catalog.PassAll)+".",
+		map[string]any{"verb": plan.Verb.Name, "effects": plan.Effects.Names(), "use": string(catalog.PassAll)})
 }
 
 // object refuses arguments and `_meta` that are no object, in every profile.
@@ -178,6 +253,20 @@ func expectation(in *Input, plan *Plan) *broker.Refusal {
 		return unfit("/_meta/berth~1expectedRuntimeId", "type", "a runtime id: a string that is not empty")
 	}
 	plan.ExpectedRuntimeID = id
+	return nil
+}
+
+// resultTokens reads what the answer may cost.
+func resultTokens(in *Input, plan *Plan) *broker.Refusal {
+	raw, ok := member(in.Meta, MetaResultTokens)
+	if !ok {
+		return nil
+	}
+	n, err := strconv.Atoi(string(raw))
+	if err != nil || n < 1 {
+		return unfit("/_meta/berth~1resultTokens", "type", "a number of tokens: an integer of 1 or more")
+	}
+	plan.ResultTokens = shape.Budget(n)
 	return nil
 }
 
