@@ -147,6 +147,12 @@ func (b *backend) runDone(m *runDone) {
 		return
 	}
 	out := outcome{timing: broker.Timing{Started: m.started, Ended: m.ended}}
+	if !m.started.IsZero() {
+		out.timing.Attempt = 1
+		if r.retried {
+			out.timing.Attempt = 2
+		}
+	}
 	switch {
 	case m.refusal != nil:
 		out.refusal = m.refusal

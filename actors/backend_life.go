@@ -72,6 +72,9 @@ func openUpstream(ctx context.Context, u Upstream, hear broker.Hear) (conn broke
 }
 
 func (b *backend) setState(s BackendState) {
+	if b.session == "" {
+		b.sys.states.Store(b.cfg.Name, s)
+	}
 	if b.state != s {
 		b.state, b.since = s, b.sys.now()
 	}

@@ -58,6 +58,26 @@ func (s *System) AwaitCatalog(ctx context.Context, profile string) *catalog.Snap
 	}
 }
 
+// The availabilities of a backend (contracts/catalog.md section 1).
+const (
+	Ready    = "ready"
+	Starting = "starting"
+	Down     = "down"
+)
+
+// Availability says how a backend is, without asking it. One that was not needed
+// yet is ready: a call brings it up.
+func (s *System) Availability(backend string) string {
+	state, _ := s.states.Load(backend)
+	switch state {
+	case nil, StateIdle, StateReady:
+		return Ready
+	case StateStarting:
+		return Starting
+	}
+	return Down
+}
+
 // WhyPending refuses what depends on backends of which nothing is known: with
 // the reason for which one could not be started, else `catalog_pending`.
 func (s *System) WhyPending(backends []string) *broker.Refusal {

@@ -60,9 +60,25 @@ func (p *Profile) Suggestions(name string, limit int) []Suggestion {
 	if bare, cut := p.unprefixed(name); cut {
 		name = bare
 	}
-	index := p.Index()
-	for _, s := range index.Suggest(name, limit, nil) {
-		out = append(out, Suggestion{index.Doc(s.Doc).Name, p.Visible()[s.Doc], s.Why})
+	index, verbs := p.Index(), p.Visible()
+	// Whose verb was meant is said by the name, and is no likeness to every verb
+	// of that backend.
+	if backend, bare, said := strings.Cut(name, "__"); said && bare != "" {
+		of := func(doc int) bool { return verbs[doc].Backend == backend || fold(verbs[doc].Backend) == backend }
+		if slices.ContainsFunc(verbs, func(v *Verb) bool { return v.Backend == backend || fold(v.Backend) == backend }) {
+			near := index.Suggest(bare, limit, of)
+			if len(near) == 0 {
+				near = index.Suggest(bare, limit, nil)
+			}
+			return p.suggestions(near)
+		}
+	}
+	return p.suggestions(index.Suggest(name, limit, nil))
+}
+
+func (p *Profile) suggestions(near []search.Suggestion) (out []Suggestion) {
+	for _, s := range near {
+		out = append(out, Suggestion{p.Index().Doc(s.Doc).Name, p.Visible()[s.Doc], s.Why})
 	}
 	return out
 }

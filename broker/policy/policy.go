@@ -44,8 +44,10 @@ type Input struct {
 type Plan struct {
 	Verb    *catalog.Verb  // the target's of a meta-call; nil: there is none of this name
 	Name    string         // by which Verb was asked for
+	Called  *catalog.Verb  // the verb that was called itself: Verb, or the one that passes it on
 	Via     string         // direct, or the verb that passed the call on
-	Effects broker.Effects // of this call
+	Effects broker.Effects // of this call, once Judged
+	Judged  bool
 	Lane    broker.Lane
 	Long    bool // accepted as a job at once
 
@@ -107,6 +109,9 @@ func resolve(in *Input, plan *Plan) *broker.Refusal {
 		return unknown(in, in.Profile.Suggestions(in.Name, maxSuggestions))
 	}
 	plan.Verb = v
+	if plan.Called == nil {
+		plan.Called = v
+	}
 	return nil
 }
 
@@ -168,7 +173,7 @@ func visible(in *Input, plan *Plan) *broker.Refusal {
 	case broker.GlobalAdministrator, broker.TenantAdministrator, broker.User:
 		return nil
 	}
-	plan.Verb = nil
+	plan.Verb, plan.Called = nil, nil
 	return unknown(in, nil)
 }
 
@@ -238,7 +243,7 @@ func arguments(in *Input, plan *Plan) *broker.Refusal {
 
 // effects judges the call by what its arguments select.
 func effects(_ *Input, plan *Plan) *broker.Refusal {
-	plan.Effects = plan.Verb.EffectsFor(plan.Arguments)
+	plan.Effects, plan.Judged = plan.Verb.EffectsFor(plan.Arguments), true
 	return nil
 }
 

@@ -131,6 +131,8 @@ func (b *fakeBroker) Catalog() *catalog.Snapshot {
 	return b.snapshot
 }
 
+func (b *fakeBroker) Availability(string) string { return "ready" }
+
 func (b *fakeBroker) WhyPending(backends []string) *broker.Refusal {
 	return broker.CatalogPending(backends)
 }

@@ -59,6 +59,9 @@ func (s *Server) page(rq *request, profile *catalog.Profile, cursor string) []by
 	if refusal != nil {
 		return refusalError(rq.msg.ID, refusal)
 	}
+	if s.opts.Surfaces != nil {
+		s.opts.Surfaces.Served(rq.holder(), profile, cursor == "")
+	}
 	if pending := profile.Pending(); len(pending) > 0 {
 		marked, err := markPending(page, pending)
 		if err != nil {
