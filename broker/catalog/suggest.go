@@ -24,8 +24,8 @@ type candidate struct {
 }
 
 func (p *Profile) candidates() []candidate {
-	out := make([]candidate, 0, len(p.items))
-	for _, it := range p.items {
+	out := make([]candidate, 0, len(p.reach))
+	for _, it := range p.reach {
 		c := candidate{name: it.name, forms: []string{search.Fold(it.name), search.Fold(it.verb.Upstream), search.Fold(it.verb.Name)}, near: 2}
 		if !p.exact {
 			for _, a := range it.verb.Aliases {
