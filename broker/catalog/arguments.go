@@ -25,9 +25,6 @@ func lazily(raw json.RawMessage) func() (checker, error) {
 	return sync.OnceValues(func() (checker, error) { return schema.Compile(raw) })
 }
 
-// once is sync.OnceValue, by a name that says what for.
-func once[T any](make func() T) func() T { return sync.OnceValue(make) }
-
 // Minimal is the smallest call that the input schema takes, as its arguments,
 // or why there is none. It is made at first use.
 func (v *Verb) Minimal() (json.RawMessage, error) { return v.minimal() }

@@ -26,7 +26,7 @@ func tool(name string, fields ...string) broker.Tool {
 }
 
 func native() Source {
-	return Source{Backend: NativeName, Native: true, Listed: true,
+	return Source{Backend: NativeName, Native: true, Family: "jobs", Listed: true,
 		Tools: []broker.Tool{tool("job_status", `"description":"Status of a job."`, `"inputSchema":{"type":"object","properties":{"jobId":{"type":"string"},"waitSeconds":{"type":"integer"}},"required":["jobId"]}`,
 			`"annotations":{"openWorldHint":false}`)},
 		Aliases: map[string]string{"armada_job_status": "job_status"},
@@ -210,10 +210,10 @@ func TestQuarantine(t *testing.T) {
 			[]string{"x/[ glob_invalid noted false"}, []string{"x__a"}},
 		{"reserved and unusable backend names", []Source{upstream("berth", tool("a")), upstream("a__b", tool("a")), upstream("", tool("a")), upstream("x", tool("a")), upstream("x", tool("b"))},
 			[]string{"/ backend_name_invalid all true", "a__b/ backend_name_invalid all true", "berth/ backend_name_invalid all true", "x/ backend_name_invalid all true"}, []string{"x__a"}},
-		{"native verbs must be right", []Source{{Backend: "berth", Native: true, Tools: []broker.Tool{tool("no effects"), tool("none"), tool("bad", `"inputSchema":{"type":7}`), tool("good")},
+		{"native verbs must be right", []Source{{Backend: "berth", Native: true, Family: "f", Tools: []broker.Tool{tool("no effects"), tool("none"), tool("bad", `"inputSchema":{"type":7}`), tool("good")},
 			Effects: map[string]broker.Effects{"bad": 0, "good": 0, "no effects": 0}, Aliases: map[string]string{"x": "gone", "good": "good", "fine": "good"}}},
 			[]string{"berth/bad verb_schema_invalid all true", "berth/no effects verb_name_invalid all true", "berth/none verb_without_effects all true", "berth/x alias_of_nothing all true"}, []string{"good"}},
-		{"a native alias hides nothing", []Source{{Backend: "berth", Native: true, Tools: []broker.Tool{tool("a"), tool("b")}, Effects: map[string]broker.Effects{"a": 0, "b": 0}, Aliases: map[string]string{"a": "b"}}},
+		{"a native alias hides nothing", []Source{{Backend: "berth", Native: true, Family: "f", Tools: []broker.Tool{tool("a"), tool("b")}, Effects: map[string]broker.Effects{"a": 0, "b": 0}, Aliases: map[string]string{"a": "b"}}},
 			[]string{"berth/a alias_shadows_verb noted true"}, []string{"a", "b"}},
 		{"both native names are taken", []Source{native(), upstream("x", tool("job_status"), tool("berth__job_status"))},
 			[]string{"x/berth__job_status verb_duplicate noted false"}, []string{"job_status", "x__berth__job_status", "x__job_status"}},

@@ -12,7 +12,7 @@ import (
 // its names, its description and the names of its parameters. A description that
 // is no string counts as none.
 func (v *Verb) Document(name string) search.Doc {
-	d := search.Doc{Name: name, Bare: v.Upstream, Aliases: v.Aliases, Backend: v.Backend, Family: v.Backend}
+	d := search.Doc{Name: name, Bare: v.Upstream, Aliases: v.Aliases, Backend: v.Backend, Family: v.Family, Keywords: v.Keywords}
 	if v.Native {
 		d.Backend = NativeName
 	}

@@ -117,7 +117,7 @@ func TestRulesAreJudgedWithoutACatalog(t *testing.T) {
 }
 
 func TestNativeAndSurfaceEffectsAreTheirOwn(t *testing.T) {
-	source := Source{Backend: "app", Native: true, Surface: &Surface{Name: "app"}, Listed: true, Effects: map[string]broker.Effects{"edit": broker.Write},
+	source := Source{Backend: "app", Family: "app", Native: true, Surface: &Surface{Name: "app"}, Listed: true, Effects: map[string]broker.Effects{"edit": broker.Write},
 		Conditional: map[string][]EffectRule{"edit": {{When: []condition.Condition{when(t, "args:/dryRun", condition.Eq, "true")}, Is: broker.Read}}},
 		Rules:       Rules{Effects: []EffectRule{{Verb: "*", Is: broker.Exec}}},
 		Tools:       []broker.Tool{{Name: "edit", Raw: json.RawMessage(`{"name":"edit","inputSchema":` + editSchema + `}`)}}}

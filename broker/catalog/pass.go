@@ -11,14 +11,14 @@ const (
 	PassAll   Pass = "call_write" // every call
 )
 
-// The ways in which a verb is reached.
+// ViaDirect is the way to a verb by its own name.
 const ViaDirect = "direct"
 
 // Via is how the caller of the profile reaches a verb: by its name where it is
 // listed, else through the narrowest pass that takes all of its calls.
 func (p *Profile) Via(v *Verb) string {
 	switch {
-	case p.Lists(v):
+	case p.Advertises(v):
 		return ViaDirect
 	case v.Effects.ReadOnly() || p.OnlyReads():
 		return string(PassReads)

@@ -23,8 +23,8 @@ type candidate struct {
 }
 
 func (p *Profile) candidates() []candidate {
-	out := make([]candidate, 0, len(p.items))
-	for _, it := range p.items {
+	out := make([]candidate, 0, len(p.reach))
+	for _, it := range p.reach {
 		c := candidate{name: it.name, forms: []string{search.Fold(it.name), search.Fold(it.verb.Upstream), search.Fold(it.verb.Name)}, near: 2}
 		if !p.exact {
 			for _, a := range it.verb.Aliases {
@@ -60,12 +60,19 @@ func (p *Profile) Suggestions(name string, limit int) []Suggestion {
 	if bare, cut := p.unprefixed(name); cut {
 		name = bare
 	}
-	index, verbs := p.Index(), p.Visible()
+	index := p.Index()
 	// Whose verb was meant is said by the name, and is no likeness to every verb
 	// of that backend.
 	if backend, bare, said := strings.Cut(name, "__"); said && bare != "" {
-		of := func(doc int) bool { return verbs[doc].Backend == backend || fold(verbs[doc].Backend) == backend }
-		if slices.ContainsFunc(verbs, func(v *Verb) bool { return v.Backend == backend || fold(v.Backend) == backend }) {
+		of := func(doc int) bool {
+			b := p.reach[doc].verb.Backend
+			return b == backend || fold(b) == backend
+		}
+		known := false
+		for doc := 0; doc < len(p.reach) && !known; doc++ {
+			known = of(doc)
+		}
+		if known {
 			near := index.Suggest(bare, limit, of)
 			if len(near) == 0 {
 				near = index.Suggest(bare, limit, nil)
@@ -78,7 +85,7 @@ func (p *Profile) Suggestions(name string, limit int) []Suggestion {
 
 func (p *Profile) suggestions(near []search.Suggestion) (out []Suggestion) {
 	for _, s := range near {
-		out = append(out, Suggestion{p.Index().Doc(s.Doc).Name, p.Visible()[s.Doc], s.Why})
+		out = append(out, Suggestion{p.reach[s.Doc].name, p.reach[s.Doc].verb, s.Why})
 	}
 	return out
 }

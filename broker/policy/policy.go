@@ -144,7 +144,7 @@ func unknown(in *Input, near []catalog.Suggestion) *broker.Refusal {
 	message := "Tool not found: " + name
 	suggestions, names := make([]suggested, 0, len(near)), make([]string, 0, len(near))
 	for _, s := range near {
-		line := suggested{Name: s.Name, Via: in.Profile.Via(s.Verb), Visibility: in.Profile.Visibility(s.Verb), Why: s.Why.String()}
+		line := suggested{Name: s.Name, Via: in.Profile.Via(s.Verb), Visibility: string(in.Profile.VisibilityOf(s.Verb)), Why: s.Why.String()}
 		if in.Availability != nil {
 			line.Availability = in.Availability(s.Verb.Backend)
 		}
@@ -189,7 +189,7 @@ func readOnly(in *Input, plan *Plan) *broker.Refusal {
 // readOnlyNow refuses a call whose arguments select more than may be done here,
 // of a verb that reads under others.
 func readOnlyNow(in *Input, plan *Plan) *broker.Refusal {
-	if plan.Effects.ReadOnly() || !in.Profile.Restricted(plan.Verb) {
+	if !in.Profile.DeniedFor(plan.Verb, plan.Effects) {
 		return nil
 	}
 	_, reads := plan.Verb.Permits()

@@ -17,7 +17,7 @@ func snapshot(t testing.TB) *catalog.Snapshot {
 		return broker.Tool{Name: name, Raw: json.RawMessage(`{"name":"` + name + `","inputSchema":` + schema + `}`)}
 	}
 	s, faults := catalog.Build(1, []catalog.Source{
-		{Backend: "berth", Native: true, Listed: true, Tools: []broker.Tool{entry("job_status", nativeSchema), entry("dispatch", nativeSchema)},
+		{Backend: "berth", Native: true, Family: "jobs", Listed: true, Tools: []broker.Tool{entry("job_status", nativeSchema), entry("dispatch", nativeSchema)},
 			Effects: map[string]broker.Effects{"job_status": broker.Read, "dispatch": broker.Exec},
 			Control: []string{"job_status"}, Beside: []string{"job_status"}, Rules: catalog.Rules{Long: []string{"dispatch"}}},
 		{Backend: "x", Listed: true, Tools: []broker.Tool{entry("run", `{"type":"object","properties":{"n":{"type":"integer"},"idempotencyKey":{"type":"string"}}}`), entry("slow", `{}`)},

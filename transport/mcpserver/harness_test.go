@@ -100,7 +100,7 @@ func fsSource() catalog.Source {
 
 // nativeSource is the broker's own family, cut down to what the front shows of it.
 func nativeSource() catalog.Source {
-	return catalog.Source{Backend: jobs.Backend, Native: true, Listed: true,
+	return catalog.Source{Backend: jobs.Backend, Native: true, Family: "jobs", Listed: true,
 		Tools:   []broker.Tool{{Name: jobs.Verb, Raw: json.RawMessage(`{"name":"job_status","description":"Follows a job.","inputSchema":{"type":"object","properties":{"jobId":{"type":"string"},"waitSeconds":{"type":"integer"}},"required":["jobId"]}}`)}},
 		Effects: map[string]broker.Effects{jobs.Verb: broker.Read}, Control: []string{jobs.Verb}, Beside: []string{jobs.Verb}}
 }

@@ -1,4 +1,0 @@
-package catalog
-
-// Fingerprint names the list in six characters.
-func (p *Profile) Fingerprint() string { return p.Digest()[:6] }
