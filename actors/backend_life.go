@@ -73,7 +73,11 @@ func openUpstream(ctx context.Context, u Upstream, hear broker.Hear) (conn broke
 
 func (b *backend) setState(s BackendState) {
 	if b.session == "" {
-		b.sys.states.Store(b.cfg.Name, s)
+		now := condition{state: s}
+		if s == StateReady {
+			now.runtimeID = b.inc.RuntimeID
+		}
+		b.sys.states.Store(b.cfg.Name, now)
 	}
 	if b.state != s {
 		b.state, b.since = s, b.sys.now()

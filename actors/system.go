@@ -75,7 +75,7 @@ type System struct {
 	snapshot      atomic.Pointer[catalog.Snapshot]
 	lists         atomic.Pointer[listState]
 	backends      sync.Map // name -> *backendRef
-	states        sync.Map // name -> BackendState, of shared backends
+	states        sync.Map // name -> condition, of shared backends
 	instances     sync.Map // backend NUL session -> *actor.PID
 	bound         sync.Map // id -> *boundRef
 	boundCount    atomic.Int64

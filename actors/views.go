@@ -65,17 +65,32 @@ const (
 	Down     = "down"
 )
 
-// Availability says how a backend is, without asking it. One that was not needed
-// yet is ready: a call brings it up.
-func (s *System) Availability(backend string) string {
-	state, _ := s.states.Load(backend)
-	switch state {
-	case nil, StateIdle, StateReady:
-		return Ready
-	case StateStarting:
-		return Starting
+// condition is what is known of a backend without asking its actor.
+type condition struct {
+	state     BackendState
+	runtimeID string // while it is ready
+}
+
+// Standing says how a backend is and which life of it runs, without asking it.
+// One that was not needed yet is ready: a call brings it up.
+func (s *System) Standing(backend string) (availability, runtimeID string) {
+	v, ok := s.states.Load(backend)
+	if !ok {
+		return Ready, ""
 	}
-	return Down
+	switch now := v.(condition); now.state {
+	case StateIdle, StateReady:
+		return Ready, now.runtimeID
+	case StateStarting:
+		return Starting, ""
+	}
+	return Down, ""
+}
+
+// Availability is Standing without the life.
+func (s *System) Availability(backend string) string {
+	availability, _ := s.Standing(backend)
+	return availability
 }
 
 // WhyPending refuses what depends on backends of which nothing is known: with

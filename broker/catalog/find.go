@@ -1,6 +1,9 @@
 package catalog
 
 import (
+	"slices"
+	"strings"
+
 	"berth/broker/catalog/search"
 )
 
@@ -50,4 +53,10 @@ func (p *Profile) Outward(v *Verb) string {
 func (p *Profile) Named(name string) (*Verb, bool) {
 	v, ok := p.Resolve(name)
 	return v, ok && !p.Denied(v)
+}
+
+// DocOf is the document of a verb that may be called here.
+func (p *Profile) DocOf(v *Verb) (int, bool) {
+	at, ok := slices.BinarySearchFunc(p.reach, p.Outward(v), func(it item, name string) int { return strings.Compare(it.name, name) })
+	return at, ok && p.reach[at].verb == v
 }

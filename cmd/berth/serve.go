@@ -20,6 +20,9 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/config"
+	"berth/broker/native/meta"
+	"berth/broker/shape"
+	"berth/broker/shape/o200k"
 	"berth/journal"
 	"berth/transport/guard"
 	"berth/transport/mcpserver"
@@ -118,6 +121,10 @@ type running struct {
 	catalogs   map[string]broker.StoredCatalog
 	metrics    *metrics.Metrics
 	system     *actors.System
+	costs      *shape.Costs // of the entries of verbs
+	kept       *shape.Store // what was cut from answers
+	served     *meta.Ledger
+	meta       *meta.Family
 	front      *mcpserver.Server
 	listener   net.Listener
 	server     *http.Server
@@ -182,6 +189,7 @@ func (b *running) openJournal(ctx context.Context) error {
 
 func (b *running) startActors() error {
 	b.metrics = metrics.New()
+	b.costs = shape.NewCosts(o200k.Counter{}, nil)
 	opts := actors.Options{
 		Journal: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
@@ -303,7 +311,9 @@ func (b *running) handler() (http.Handler, error) {
 	checks := b.guard()
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
-		Guard: checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
+		Shaping:  mcpserver.Shaping{Counter: o200k.Counter{}, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},
+		Surfaces: b.served,
+		Guard:    checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("build the MCP front: %w", err)
@@ -321,6 +331,12 @@ func (b *running) handler() (http.Handler, error) {
 		}
 		operator.ServeHTTP(w, r)
 	}), nil
+}
+
+// envelopeOn reads the switch of the facts that stand beside every result.
+func envelopeOn(getenv func(string) (string, bool)) bool {
+	setting, _ := getenv("BERTH_RESPONSE_ENVELOPE")
+	return shape.EnvelopeOn(setting)
 }
 
 // loadConfig reads the configuration; without a file it is the default.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -19,8 +20,11 @@ import (
 	"berth/broker/admission"
 	"berth/broker/catalog"
 	"berth/broker/config"
+	"berth/broker/native"
 	"berth/broker/native/jobs"
+	"berth/broker/native/meta"
 	"berth/broker/shape"
+	"berth/broker/shape/o200k"
 	"berth/journal"
 	"berth/transport/guard"
 	"berth/transport/httpguard"
@@ -40,9 +44,16 @@ func (b *running) addNative(opts *actors.Options) {
 		},
 	})
 	store.delayed = func(id string) bool { return b.system.Delayed(id) }
-	opts.Sources = append(opts.Sources, family.Source())
+	b.kept, b.served = shape.NewStore(shape.StoreOptions{}), meta.NewLedger()
+	b.meta = meta.New(meta.Options{
+		Server: family.Source().Server, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, Now: time.Now, Random: rand.Reader,
+		Store: b.kept, Counter: o200k.Counter{}, Costs: b.costs, Ledger: b.served,
+		Standing: func(backend string) (string, string) { return b.system.Standing(backend) },
+	})
+	joined := native.Join(family, b.meta)
+	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
-		Name: catalog.NativeName, Kind: "native", Upstream: family, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},
+		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},
 	})
 }
 

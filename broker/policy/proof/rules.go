@@ -298,3 +298,29 @@ func quote(s string) string {
 	b, _ := json.Marshal(s) // of a string it cannot fail
 	return string(b)
 }
+
+// Needed is a kind of proof that a verb needs, and the verbs that give one.
+type Needed struct {
+	Kind      string
+	GrantedBy []string // canonical names, in order of configuration
+}
+
+// Needs lists what a verb needs, for those who describe it.
+func (r *Rules) Needs(verb string) (out []Needed) {
+	if r == nil {
+		return nil
+	}
+	for _, n := range r.needs[verb] {
+		if slices.ContainsFunc(out, func(have Needed) bool { return have.Kind == n.kind }) {
+			continue
+		}
+		needed := Needed{Kind: n.kind}
+		for _, g := range r.repairs[n.kind] {
+			if !slices.Contains(needed.GrantedBy, g.verb.Name) {
+				needed.GrantedBy = append(needed.GrantedBy, g.verb.Name)
+			}
+		}
+		out = append(out, needed)
+	}
+	return out
+}
