@@ -54,6 +54,7 @@ const (
 	CodeInstanceForbidden   Code = "instance_forbidden"
 	CodeHandleUnknown       Code = "handle_unknown"
 	CodeTargetsNotReady     Code = "targets_not_ready"
+	CodeVerbChanged         Code = "verb_changed"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -103,6 +104,7 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeInstanceForbidden:   {false},
 	CodeHandleUnknown:       {false},
 	CodeTargetsNotReady:     {true},
+	CodeVerbChanged:         {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"errors"
 	"sync"
 
 	"berth/broker"
@@ -32,6 +33,20 @@ func (v *Verb) Unchecked() string {
 	}
 	return ""
 }
+
+// Schema is the compiled input schema; it is an error when there is none or it
+// cannot be used. It is compiled at first use.
+func (v *Verb) Schema() (*schema.Schema, error) {
+	if v.compile == nil {
+		return nil, errNoSchema
+	}
+	return v.compile()
+}
+
+var errNoSchema = errors.New("the entry has no input schema")
+
+// Parameters lists the properties at the top of the input schema, by name.
+func (v *Verb) Parameters() []string { return parameters(v.InputSchema) }
 
 // NormaliseArguments gives the arguments as the verb is to receive them: those
 // of a native verb by the rules of contracts/native.md section 1.7, others unchanged.

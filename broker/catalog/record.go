@@ -56,9 +56,11 @@ type Source struct {
 	Accepted []broker.Tool
 
 	// The rest is for native families only.
-	Family  string            // of every verb that Facts gives no other; native verbs need one
-	Aliases map[string]string // alias -> verb
-	Beside  []string          // verbs that stand in every backend's exact profile too
+	// Handlers are the verbs that the family's code answers.
+	Handlers []string
+	Family   string            // of every verb that Facts gives no other; native verbs need one
+	Aliases  map[string]string // alias -> verb
+	Beside   []string          // verbs that stand in every backend's exact profile too
 }
 
 // The families that the catalog itself knows.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -61,13 +62,13 @@ type step struct {
 }
 
 // steps is the order of DESIGN section 4, step 2. Steps that belong between
-// these and that nothing needs yet: read-only by the effects of the arguments
-// and proof marks (after effects), limits of the principal (last). A hold, and
+// these and that nothing needs yet: proof marks (after effects), limits of the principal (last). A hold, and
 // the replay of a key, are looked at where the call is accepted.
 var steps = []step{
 	{"resolve", resolve},
 	{"visible", visible},
 	{"read-only", readOnly},
+	{"changed", changed},
 	{"object", object},
 	{"arguments", arguments},
 	{"effects", effects},
@@ -90,7 +91,7 @@ func Check(in Input) (Plan, *broker.Refusal) {
 func resolve(in *Input, plan *Plan) *broker.Refusal {
 	v, ok := in.Profile.Resolve(in.Name)
 	if !ok {
-		return unknown(in.Name, in.Profile.Suggest(in.Name))
+		return unknown(seen(in), in.Name)
 	}
 	plan.Verb = v
 	return nil
@@ -101,7 +102,8 @@ const maxEcho = 128
 
 // unknown is the answer for a name that is not in the profile, in the words of
 // contracts/catalog.md section 7.
-func unknown(name string, near []string) *broker.Refusal {
+func unknown(profile *catalog.Profile, name string) *broker.Refusal {
+	near := profile.Suggest(name)
 	if len(name) > maxEcho {
 		n := maxEcho
 		for n > 0 && !utf8.RuneStart(name[n]) {
@@ -112,7 +114,7 @@ func unknown(name string, near []string) *broker.Refusal {
 	message := "Tool not found: " + name
 	suggestions := make([]map[string]string, 0, len(near))
 	for _, s := range near {
-		suggestions = append(suggestions, map[string]string{"name": s, "via": "direct", "visibility": "advertised"})
+		suggestions = append(suggestions, map[string]string{"name": s, "via": "direct", "visibility": string(standing(profile, s))})
 	}
 	if len(near) > 0 {
 		message += ". Did you mean: " + strings.Join(near, ", ") + "?"
@@ -120,24 +122,52 @@ func unknown(name string, near []string) *broker.Refusal {
 	return broker.Refuse(broker.CodeVerbUnknown, message, map[string]any{"name": name, "suggestions": suggestions})
 }
 
-// visible hides every verb from a principal without a known role, in the words
-// of an unknown name and without a suggestion: nobody is anonymous here.
-func visible(in *Input, _ *Plan) *broker.Refusal {
-	switch in.Principal.Role {
-	case broker.GlobalAdministrator, broker.TenantAdministrator, broker.User:
-		return nil
-	}
-	return unknown(in.Name, nil)
+// standing is how a suggested name stands in the profile.
+func standing(profile *catalog.Profile, name string) catalog.Visibility {
+	_, v := profile.Visibility(name)
+	return v
 }
 
-// readOnly refuses what does more than read where nothing else is allowed,
-// before the arguments are looked at: effects do not depend on them.
+// seen is the profile as the principal has it; nobody is anonymous here.
+func seen(in *Input) *catalog.Profile {
+	return in.Profile.As(catalog.Class{Role: cmp.Or(in.Principal.Role, nobody)})
+}
+
+// visible refuses a verb that the principal's role may not see in the words of
+// an unknown name, as if it did not exist.
+func visible(in *Input, _ *Plan) *broker.Refusal {
+	profile := seen(in)
+	if _, ok := profile.Resolve(in.Name); !ok {
+		return unknown(profile, in.Name)
+	}
+	in.Profile = profile
+	return nil
+}
+
+// nobody is no role.
+const nobody broker.Role = "nobody"
+
+// readOnly refuses a verb that does more than read whatever its arguments,
+// where nothing else is allowed, before the arguments are looked at.
 func readOnly(in *Input, plan *Plan) *broker.Refusal {
 	if !in.Profile.Denied(plan.Verb) {
 		return nil
 	}
-	return broker.Refuse(broker.CodeReadOnly, "Only verbs that read may be called here, and "+plan.Verb.Name+" does more; nothing was sent.",
-		map[string]any{"verb": plan.Verb.Name, "effects": plan.Verb.Effects.Names(), "read_only": true})
+	return onlyReads(plan.Verb.Name, plan.Verb.Effects)
+}
+
+func onlyReads(verb string, effects broker.Effects) *broker.Refusal {
+	return broker.Refuse(broker.CodeReadOnly, "Only verbs that read may be called here, and "+verb+" does more; nothing was sent.",
+		map[string]any{"verb": verb, "effects": effects.Names(), "read_only": true})
+}
+
+// changed refuses a verb of a pinned backend that is not what was accepted.
+func changed(_ *Input, plan *Plan) *broker.Refusal {
+	if plan.Verb.Changed == "" {
+		return nil
+	}
+	return broker.Refuse(broker.CodeVerbChanged, "The backend lists "+plan.Verb.Name+" otherwise than an operator accepted it; nothing was sent.",
+		map[string]any{"verb": plan.Verb.Name, "backend": plan.Verb.Backend, "accepted": plan.Verb.OwnDigest(), "listed": plan.Verb.Changed})
 }
 
 // object refuses arguments and `_meta` that are no object, in every profile.
@@ -162,8 +192,11 @@ func arguments(in *Input, plan *Plan) *broker.Refusal {
 }
 
 // effects judges the call by what its arguments select.
-func effects(_ *Input, plan *Plan) *broker.Refusal {
+func effects(in *Input, plan *Plan) *broker.Refusal {
 	plan.Effects = plan.Verb.EffectsFor(plan.Arguments)
+	if in.Profile.DeniedFor(plan.Verb, plan.Effects) {
+		return onlyReads(plan.Verb.Name, plan.Effects)
+	}
 	return nil
 }
 
