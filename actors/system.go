@@ -16,6 +16,7 @@ import (
 	"berth/broker"
 	"berth/broker/admission"
 	"berth/broker/catalog"
+	"berth/broker/catalog/parity"
 )
 
 // Options is what a System is made of. Journal, Backends' upstreams, Logger,
@@ -28,6 +29,8 @@ type Options struct {
 	// Sources is what the catalog starts with, one for each backend: its rules,
 	// and its stored catalog if there is one.
 	Sources []catalog.Source
+	// Catalog is what the configuration says of the whole catalog.
+	Catalog catalog.Settings
 	// Tracked are the records that a start left Running because their work
 	// lives in a backend.
 	Tracked []broker.Job
@@ -133,12 +136,8 @@ func Start(opts Options) (*System, error) {
 	if opts.Fatal == nil {
 		opts.Fatal = func(string) {}
 	}
-	if _, quarantined := catalog.Build(0, opts.Sources); len(quarantined) > 0 {
-		for _, q := range quarantined {
-			if q.Fatal {
-				return nil, fmt.Errorf("the catalog cannot be served: %s %s: %s", q.Backend, q.Verb, q.Reason)
-			}
-		}
+	if err := CheckCatalog(opts.Sources, opts.Catalog); err != nil {
+		return nil, err
 	}
 	s := &System{
 		opts: opts, log: opts.Logger, now: opts.Now,
@@ -153,6 +152,21 @@ func Start(opts Options) (*System, error) {
 		actor.WithMailbox(mailbox(supervisorMailbox)), actor.WithSupervisor(&strategy{log: opts.Logger})))
 	<-s.started
 	return s, nil
+}
+
+// CheckCatalog says why a broker with these sources and settings must not start.
+func CheckCatalog(sources []catalog.Source, settings catalog.Settings) error {
+	settings.Starting = true
+	_, quarantined, faults := parity.Build(0, sources, settings)
+	for _, q := range quarantined {
+		if q.Fatal {
+			return fmt.Errorf("the catalog cannot be served: %s %s: %s: %s", q.Backend, q.Verb, q.Code, q.Reason)
+		}
+	}
+	for _, f := range faults {
+		return fmt.Errorf("the catalog does not pass its self-check: %s", f)
+	}
+	return nil
 }
 
 // sessionless begins the key of the actor for calls without a session.

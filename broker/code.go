@@ -56,6 +56,7 @@ const (
 	CodeEffectsExceedRead   Code = "effects_exceed_read"
 	CodeMetaRecursion       Code = "meta_recursion"
 	CodeTargetsNotReady     Code = "targets_not_ready"
+	CodeVerbChanged         Code = "verb_changed"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -107,6 +108,7 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeEffectsExceedRead:   {false},
 	CodeMetaRecursion:       {false},
 	CodeTargetsNotReady:     {true},
+	CodeVerbChanged:         {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -29,17 +30,11 @@ func lazily(raw json.RawMessage) func() (checker, error) {
 // or why there is none. It is made at first use.
 func (v *Verb) Minimal() (json.RawMessage, error) { return v.minimal() }
 
-var errNoSchema = errors.New("no minimal call: the entry has no input schema")
-
 func (v *Verb) lazilyMinimal() func() (json.RawMessage, error) {
-	compile := v.compile
 	return sync.OnceValues(func() (json.RawMessage, error) {
-		if compile == nil {
-			return nil, errNoSchema
-		}
-		s, err := compile()
+		s, err := v.Schema()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("no minimal call: %w", err)
 		}
 		return minimal.Call(s)
 	})
@@ -56,6 +51,20 @@ func (v *Verb) Unchecked() string {
 	}
 	return ""
 }
+
+// Schema is the compiled input schema; it is an error when there is none or it
+// cannot be used. It is compiled at first use.
+func (v *Verb) Schema() (*schema.Schema, error) {
+	if v.compile == nil {
+		return nil, errNoSchema
+	}
+	return v.compile()
+}
+
+var errNoSchema = errors.New("the entry has no input schema")
+
+// Parameters lists the properties at the top of the input schema, by name.
+func (v *Verb) Parameters() []string { return parameters(v.InputSchema) }
 
 // NormaliseArguments gives the arguments as the verb is to receive them: those
 // of a native verb by the rules of contracts/native.md section 1.7, others unchanged.

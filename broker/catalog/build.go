@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"berth/broker"
+	"berth/broker/catalog/search"
 	"berth/broker/shape"
 )
 
@@ -202,7 +203,7 @@ func (b *builder) record(s *Source, t broker.Tool) {
 		return
 	}
 	v := &Verb{Name: t.Name, Upstream: t.Name, Backend: s.Backend, Native: s.Native, Surface: s.Surface, Seats: 1, ReadOnly: s.Rules.ReadOnly,
-		HasOutputSchema: e.output, InputSchema: e.input, Own: t.Raw, description: e.description, Summary: summary(e.description), Family: s.Family}
+		HasOutputSchema: e.output, InputSchema: e.input, Own: t.Raw, description: e.description, Summary: search.Summary(e.description), Family: s.Family}
 	if v.Family == "" && !s.Native {
 		v.Family = s.Backend
 	}

@@ -129,6 +129,13 @@ func (v *Verb) checkEffects() (code, reason string) {
 	return "", ""
 }
 
+// EffectsFault says why the verb's rules for single arguments cannot be used;
+// it is empty for every verb of a snapshot.
+func (v *Verb) EffectsFault() string {
+	_, reason := v.checkEffects()
+	return reason
+}
+
 // EffectsFor judges a call by its arguments: the first rule whose conditions
 // all hold, else the upper bound. A doubt (arguments that cannot be read, a
 // name that stands twice) leaves the upper bound.

@@ -5,34 +5,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"berth/broker"
 	"berth/broker/shape"
 )
-
-// maxSummary is the longest summary, in characters.
-const maxSummary = 120
-
-// summary is the first sentence of a description, or as much of it as fits.
-func summary(description string) string {
-	text := strings.Join(strings.Fields(description), " ")
-	for at := 0; at < len(text); at++ {
-		if strings.ContainsRune(".!?", rune(text[at])) && (at+1 == len(text) || text[at+1] == ' ') {
-			text = text[:at+1]
-			break
-		}
-	}
-	if utf8.RuneCountInString(text) <= maxSummary {
-		return text
-	}
-	cut := string([]rune(text)[:maxSummary-3])
-	if space := strings.LastIndexByte(cut, ' '); space > maxSummary/2 {
-		cut = cut[:space]
-	}
-	return cut + "..."
-}
 
 // describe adds what the owner of a verb says of it. Configuration has spoken
 // before: what it says of the same is kept.
@@ -60,6 +36,9 @@ func (v *Verb) Description() string { return v.description }
 // Digest is SHA-256, in hexadecimal, of the canonical JSON of the verb's entry
 // in a list of several backends, without canary codes.
 func (v *Verb) Digest() string { return v.digest() }
+
+// OwnDigest is the same of the backend's own entry.
+func (v *Verb) OwnDigest() string { return digestOf(v.Own) }
 
 // Tokens is what that entry costs in a list, by the settings' counter; ok is
 // false when nothing counts.
@@ -126,4 +105,17 @@ func (s *Source) accepted(now broker.Tool) (was broker.Tool, changed bool) {
 		return broker.Tool{}, false
 	}
 	return s.Accepted[at], true
+}
+
+// Accept adds to what was accepted of a pinned backend the verbs that it lists
+// and that were not known before. A verb that is gone stays accepted as it was,
+// so that it cannot come back as another.
+func Accept(accepted, now []broker.Tool) []broker.Tool {
+	out := slices.Clone(accepted)
+	for _, t := range now {
+		if !slices.ContainsFunc(accepted, func(a broker.Tool) bool { return a.Name == t.Name }) {
+			out = append(out, t)
+		}
+	}
+	return out
 }

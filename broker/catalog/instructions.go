@@ -94,11 +94,20 @@ func (p *Profile) InstructionsCost() (tokens int, ok bool) {
 // and no number of verbs or tools stands there. It gives one sentence a fault.
 func (p *Profile) LintText(text string) []string {
 	faults := p.lint(text)
-	for _, counted := range countOfVerbs.FindAllString(text, -1) {
+	for _, counted := range CountsVerbs(text) {
 		faults = append(faults, "It says a number of verbs: "+counted+".")
 	}
 	return faults
 }
+
+// CountsVerbs lists where a text says how many verbs or tools there are.
+func CountsVerbs(text string) []string { return countOfVerbs.FindAllString(text, -1) }
+
+// Sentences are those that instructions are made of.
+func Sentences() []string { return append(slices.Clone(sentences), onlyReads) }
+
+// Configured reports whether an operator has a say in the instructions.
+func (p *Profile) Configured() bool { return len(p.lines) > 0 || p.instructionsCap != 0 }
 
 var (
 	quotedName   = regexp.MustCompile("`([^`]*)`")

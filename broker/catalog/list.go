@@ -170,6 +170,13 @@ func (p *Profile) sum() codes {
 	return codes{string(text[:codeLength]), string(text[codeLength : 2*codeLength]), string(text[2*codeLength:])}
 }
 
+// SameList reports whether both list the same bytes, for whatever client.
+func (p *Profile) SameList(q *Profile) bool {
+	return p.name == q.name && slices.EqualFunc(p.items, q.items, func(a, b item) bool {
+		return a.name == b.name && bytes.Equal(a.raw, b.raw) && bytes.Equal(a.task, b.task)
+	})
+}
+
 // finish sets up what is made at first use, of a profile whose reach and items
 // are known.
 func (p *Profile) finish() *Profile {

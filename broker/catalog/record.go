@@ -57,10 +57,12 @@ type Source struct {
 	Accepted []broker.Tool
 
 	// The rest is for native families only.
-	Family  string            // of every verb that Facts gives no other; native verbs need one
-	Aliases map[string]string // alias -> verb
-	Beside  []string          // verbs that stand in every backend's exact profile too
-	Passes  map[string]Pass   // verbs that pass a call on
+	// Handlers are the verbs that the family's code answers.
+	Handlers []string
+	Family   string            // of every verb that Facts gives no other; native verbs need one
+	Aliases  map[string]string // alias -> verb
+	Beside   []string          // verbs that stand in every backend's exact profile too
+	Passes   map[string]Pass   // verbs that pass a call on
 	// MergedOnly are verbs that no exact profile has, the family's own included.
 	MergedOnly []string
 }

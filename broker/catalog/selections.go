@@ -90,12 +90,10 @@ func (b *builder) judge(p *Profile, c *choice, bad func(code, reason string, fat
 			bad(CodeSelectsNothing, "A selector ("+s.String()+") selects nothing.", false)
 		}
 	}
-	required, wanted := c.order(p.reach)
 	for _, sk := range p.skipped {
-		at := slices.IndexFunc(wanted, func(it item) bool { return it.name == sk.Name })
-		if at < required {
+		if v := p.byName[sk.Name]; c.required(v) {
 			// What a backend lists must not end the broker: only native verbs do.
-			bad(CodeProfileTooSmall, "The required set does not fit into the list budget: "+sk.Name+" is "+sk.Reason+".", wanted[at].verb.Native || b.settings.Starting)
+			bad(CodeProfileTooSmall, "The required set does not fit into the list budget: "+sk.Name+" is "+sk.Reason+".", v.Native || b.settings.Starting)
 		}
 	}
 }

@@ -173,7 +173,7 @@ func (p *Profile) choose() *Profile {
 
 // order gives what the profile selects: the required set, then the selectors as
 // they are written, inside one by rank and name; the first match counts.
-func (c *choice) order(reach []item) (required int, out []item) {
+func (c *choice) order(reach []item) (out []item) {
 	taken := make([]bool, len(reach))
 	take := func(i int) { taken[i] = true; out = append(out, reach[i]) }
 	ranked := make([]int, len(reach))
@@ -186,7 +186,6 @@ func (c *choice) order(reach []item) (required int, out []item) {
 			take(i)
 		}
 	}
-	required = len(out)
 	for _, s := range c.spec.Select {
 		for _, i := range ranked {
 			v := reach[i].verb
@@ -195,7 +194,7 @@ func (c *choice) order(reach []item) (required int, out []item) {
 			}
 		}
 	}
-	return required, out
+	return out
 }
 
 // required reports whether a verb is in the profile's required set.
@@ -208,9 +207,8 @@ func (c *choice) required(v *Verb) bool {
 // and the next is tried. The list is sorted by name.
 func (c *choice) fill(reach []item) (items []item, skipped []Skipped) {
 	preset := Presets[c.spec.Preset]
-	_, wanted := c.order(reach)
 	tokens := 0
-	for _, it := range wanted {
+	for _, it := range c.order(reach) {
 		cost := 0
 		if c.costs != nil {
 			cost = c.costs.Of(it.verb.Digest(), string(it.raw))

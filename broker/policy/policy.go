@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -79,6 +80,7 @@ var steps = []step{
 	{"resolve", resolve},
 	{"visible", visible},
 	{"read-only", readOnly},
+	{"changed", changed},
 	{"object", object},
 	{"target", target},
 	{"arguments", arguments},
@@ -106,7 +108,8 @@ func resolve(in *Input, plan *Plan) *broker.Refusal {
 	plan.Verb, plan.Name = nil, in.Name
 	v, ok := in.Profile.Resolve(in.Name)
 	if !ok {
-		return unknown(in, in.Profile.Suggestions(in.Name, maxSuggestions))
+		in.Profile = seen(in)
+		return unknown(in)
 	}
 	plan.Verb = v
 	if plan.Called == nil {
@@ -132,8 +135,8 @@ type suggested struct {
 
 // unknown is the answer for a name that is not in the profile, in the words of
 // contracts/catalog.md section 7.
-func unknown(in *Input, near []catalog.Suggestion) *broker.Refusal {
-	name := in.Name
+func unknown(in *Input) *broker.Refusal {
+	name, near := in.Name, in.Profile.Suggestions(in.Name, maxSuggestions)
 	if len(name) > maxEcho {
 		n := maxEcho
 		for n > 0 && !utf8.RuneStart(name[n]) {
@@ -166,15 +169,35 @@ func unknown(in *Input, near []catalog.Suggestion) *broker.Refusal {
 // helpVerb is who explains an unknown name, where it is visible.
 const helpVerb = "help"
 
-// visible hides every verb from a principal without a known role, in the words
-// of an unknown name and without a suggestion: nobody is anonymous here.
+// seen is the profile as the principal has it; nobody is anonymous here.
+func seen(in *Input) *catalog.Profile {
+	return in.Profile.As(catalog.Class{Role: cmp.Or(in.Principal.Role, nobody)})
+}
+
+// nobody is no role.
+const nobody broker.Role = "nobody"
+
+// visible refuses a verb that the principal's role may not see in the words of
+// an unknown name, as if it did not exist.
 func visible(in *Input, plan *Plan) *broker.Refusal {
-	switch in.Principal.Role {
-	case broker.GlobalAdministrator, broker.TenantAdministrator, broker.User:
+	in.Profile = seen(in)
+	if _, ok := in.Profile.Resolve(in.Name); ok {
 		return nil
 	}
-	plan.Verb, plan.Called = nil, nil
-	return unknown(in, nil)
+	if plan.Called == plan.Verb {
+		plan.Called = nil
+	}
+	plan.Verb = nil
+	return unknown(in)
+}
+
+// changed refuses a verb of a pinned backend that is not what was accepted.
+func changed(_ *Input, plan *Plan) *broker.Refusal {
+	if plan.Verb.Changed == "" {
+		return nil
+	}
+	return broker.Refuse(broker.CodeVerbChanged, "The backend lists "+plan.Verb.Name+" otherwise than an operator accepted it; nothing was sent.",
+		map[string]any{"verb": plan.Verb.Name, "backend": plan.Verb.Backend, "accepted": plan.Verb.OwnDigest(), "listed": plan.Verb.Changed})
 }
 
 // readOnly refuses a verb of which no call is permitted, before its arguments

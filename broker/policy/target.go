@@ -43,7 +43,10 @@ func target(in *Input, plan *Plan) *broker.Refusal {
 		return broker.Refuse(broker.CodeMetaRecursion, "A call can be passed on once; name the verb that is to be called.",
 			map[string]any{"verb": plan.Verb.Name, "use": string(pass)})
 	}
-	return readOnly(in, plan)
+	if refusal := readOnly(in, plan); refusal != nil {
+		return refusal
+	}
+	return changed(in, plan)
 }
 
 // parts reads the arguments of a meta-call. They are not normalised as those of

@@ -86,8 +86,8 @@ func (f *Family) Source() catalog.Source {
 		Aliases: map[string]string{Alias: Verb},
 		Effects: map[string]broker.Effects{Verb: broker.Read},
 		Control: []string{Verb},
-		Beside:  []string{Verb},
-		Facts:   map[string]catalog.Facts{Verb: {Essential: true}},
+		Beside:  []string{Verb}, Handlers: []string{Verb},
+		Facts: map[string]catalog.Facts{Verb: {Essential: true}},
 	}
 }
 

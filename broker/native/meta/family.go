@@ -70,6 +70,8 @@ func (f *Family) Source() catalog.Source {
 		if r.pass != catalog.NoPass {
 			s.Passes[r.name] = r.pass
 		}
+		// The verbs that pass calls on are answered by policy, which takes them apart.
+		s.Handlers = append(s.Handlers, r.name)
 		s.Control = append(s.Control, r.name)
 		s.MergedOnly = append(s.MergedOnly, r.name)
 	}
