@@ -26,10 +26,10 @@ func (p *Profile) TaskPage(cursor string) (json.RawMessage, *broker.Refusal) {
 	return p.page(cursor, p.Tasks())
 }
 
-// Tasks reports whether a verb of the list can be called as a task of protocol
-// 2025-11-25.
+// Tasks reports whether a verb that may be called here, listed or not, can be
+// called as a task of protocol 2025-11-25.
 func (p *Profile) Tasks() bool {
-	return slices.ContainsFunc(p.items, func(it item) bool { return it.verb.TakesTask() })
+	return slices.ContainsFunc(p.reach, func(it item) bool { return it.verb.TakesTask() })
 }
 
 func (p *Profile) page(cursor string, tasks bool) (json.RawMessage, *broker.Refusal) {

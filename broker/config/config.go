@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/broker/shape"
 )
 
 // Config is one whole configuration.
@@ -50,21 +51,13 @@ type Broker struct {
 	// Rules for clients, by the beginning of the name that a client gives of
 	// itself (`clientInfo.name`); the longest beginning that fits applies.
 	Clients []ClientRule `key:"clients" keyed:"Prefix"`
-	// Rules for profiles, by their names: a backend's, `berth`, or `full` for the
-	// one of all backends.
+	// Profiles, by name. A new name is a profile of its own with what `select`
+	// says; a name that exists (a backend's, `berth`, `essential` or `full`) takes
+	// the keys that select nothing.
 	Profiles []ProfileRule `key:"profiles" keyed:"Name"`
-}
-
-// MergedProfile is what configuration calls the profile of all backends.
-const MergedProfile = "full"
-
-// ProfileRule is what applies to whoever is served by a profile.
-type ProfileRule struct {
-	// The profile's name.
-	Name string
-	// Lists and runs only verbs that read; every other is refused as
-	// `read_only_session` before its arguments are looked at.
-	ReadOnly bool `key:"read_only" default:"false"`
+	// What clients put before the names of tools, besides `berth.` and
+	// `mcp__berth__`; one is stripped. It ends in `__`, `.`, `/` or `:`.
+	HarnessPrefixes []string `key:"harness_prefixes" check:"prefix"`
 }
 
 // ClientRule is what applies to clients whose name begins with a prefix.
@@ -211,6 +204,14 @@ type Settings struct {
 	// (`readOnlyHint`, `destructiveHint`). Otherwise a verb without a rule in
 	// `effects` counts as a write.
 	TrustAnnotations bool `key:"trust_annotations" default:"false"`
+	// Verbs of the essential tier, as globs over the backend's own names.
+	Essential []string `key:"essential" check:"glob"`
+	// Refuses calls of a verb that the backend lists otherwise than when it was
+	// accepted (`verb_changed`), until `berth backends accept` takes it.
+	Pin bool `key:"pin" default:"false"`
+	// One line for the model, which stands in the instructions of each profile
+	// that reaches this backend.
+	Instructions string `key:"instructions" check:"line"`
 	// What verbs do; the operator's word goes before the backend's.
 	Effects []EffectRule `key:"effects"`
 	// Largest answer; a larger one fails that call alone.
@@ -251,6 +252,12 @@ type VerbRule struct {
 	// How the work is followed that a job of this verb leaves in the backend.
 	// A verb that answers a handle at once and works on should be in `long`, too.
 	Tracks TrackRule `key:"tracks"`
+	// Words by which `find` finds the verb, besides those of its own texts.
+	Keywords []string `key:"keywords" check:"filled"`
+	// Its place inside a selector of a profile; the lower the earlier.
+	Rank int `key:"rank" min:"-1000" max:"1000"`
+	// What one answer may cost, in tokens, or `whole`: it is never cut.
+	ResultTokens shape.Budget `key:"result_tokens"`
 	// Makes each call a job and refuses clients that do not take tasks (-32021).
 	// Others get the job's handle as a plain result.
 	RequireTask bool `key:"require_task"`

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/broker/shape"
 )
 
 // decoder fills the structs of a `berth` object from nodes by their tags. The
@@ -30,7 +31,7 @@ func setDefaults(v reflect.Value) {
 		switch v.Field(i).Kind() {
 		case reflect.Bool:
 			n.kind = boolean
-		case reflect.Int:
+		case reflect.Int, reflect.Float64:
 			n.kind = number
 		}
 		d.value(n, v.Field(i), field.Tag)
@@ -95,6 +96,9 @@ func (d decoder) value(n *node, v reflect.Value, tag reflect.StructTag) {
 	case broker.Effects:
 		d.effects(n, v)
 		return
+	case shape.Budget:
+		d.budget(n, v)
+		return
 	case SecretList:
 		// What is in it may refer to the environment, so the entry reads it.
 		d.expect(n, list)
@@ -107,6 +111,8 @@ func (d decoder) value(n *node, v reflect.Value, tag reflect.StructTag) {
 		}
 	case reflect.Int:
 		d.integer(n, v, tag)
+	case reflect.Float64:
+		d.float(n, v, tag)
 	case reflect.String:
 		d.text(n, v, tag)
 	case reflect.Struct:
@@ -145,6 +151,7 @@ func (d decoder) keyed(n *node, v reflect.Value, tag reflect.StructTag) {
 			d.refuseKey(m, "the key %s", err)
 		}
 		element := reflect.New(v.Type().Elem()).Elem()
+		setDefaults(element)
 		element.FieldByName(tag.Get("keyed")).SetString(m.key)
 		d.object(m.value, element)
 		out = reflect.Append(out, element)
@@ -220,6 +227,34 @@ func (d decoder) integer(n *node, v reflect.Value, tag reflect.StructTag) {
 	high, _ := strconv.ParseInt(tag.Get("max"), 10, 64)
 	if got < low || got > high {
 		d.refuse(n, "%d is out of range: %d to %d", got, low, high)
+		return
+	}
+	v.SetInt(got)
+}
+
+func (d decoder) float(n *node, v reflect.Value, tag reflect.StructTag) {
+	if !d.expect(n, number) {
+		return
+	}
+	got, err := strconv.ParseFloat(n.text, 64)
+	low, _ := strconv.ParseFloat(tag.Get("min"), 64)
+	high, _ := strconv.ParseFloat(tag.Get("max"), 64)
+	if err != nil || got < low || got > high {
+		d.refuse(n, "%s is out of range: %s to %s", quote(n.text), tag.Get("min"), tag.Get("max"))
+		return
+	}
+	v.SetFloat(got)
+}
+
+// budget reads what an answer may cost: a number of tokens, or "whole".
+func (d decoder) budget(n *node, v reflect.Value) {
+	if n.kind == text && n.text == "whole" {
+		v.SetInt(int64(shape.Whole))
+		return
+	}
+	got, err := strconv.ParseInt(n.text, 10, 64)
+	if n.kind != number || err != nil || got < int64(shape.MinBudget) || got > int64(shape.MaxBudget) {
+		d.refuse(n, `must be a number of tokens from %d to %d, or "whole"`, shape.MinBudget, shape.MaxBudget)
 		return
 	}
 	v.SetInt(got)

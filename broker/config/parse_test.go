@@ -103,7 +103,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Broker: Broker{Listen: "[::1]:0", AllowedHosts: []string{"berth.example.com", "10.0.0.1:7420"}, MaxSessions: 5, MaxCallsPerSession: 6,
 			MaxStreams: 7, MaxBody: 2 << 10, MaxBytesInFlight: 3 << 10, LogLevel: "debug",
 			Clients:  []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}},
-			Profiles: []ProfileRule{{"web", true}, {"full", false}}},
+			Profiles: []ProfileRule{{Name: "web", ReadOnly: true}, {Name: "full"}}},
 		Backends: []Backend{
 			{Name: "app", Kind: Stdio, Command: "/srv/app/bin", Args: SecretList{NewSecret("--port"), NewSecret("8080"), NewSecret("--fast"), NewSecret("true")},
 				Env: SecretMap{"A": NewSecret("1"), "B": NewSecret("s3cr3t-value")}, Cwd: "work",

@@ -33,9 +33,9 @@ var (
 )
 
 // appSource is an app's part of the catalog.
-func appSource(s *localapp.Surface, backend string, readOnly bool) catalog.Source {
+func appSource(s *localapp.Surface, backend string, readOnly bool, settings config.Settings) catalog.Source {
 	source := s.Source(backend, false) // what only reads lists less; the rest is refused by name
-	source.Rules.ReadOnly = readOnly
+	source.Rules.ReadOnly, source.Rules.Essential, source.Rules.Line = readOnly, settings.Essential, settings.Instructions
 	source.Surface = appContract(s)
 	return source
 }
@@ -88,7 +88,7 @@ func (b *running) addApp(opts *actors.Options, c config.Backend) {
 	readOnly := c.Settings.ReadOnly || s.ReadOnly(env)
 	backend := b.appBackend(s, c.Name, localapp.Options{Env: env, ReadOnly: readOnly, MaxInFlight: c.Settings.MaxInFlight}, c.Settings)
 	backend.Eager, backend.EnvNames = c.Settings.Start == config.Eager, c.Env.Names()
-	opts.Sources = append(opts.Sources, appSource(s, c.Name, readOnly))
+	opts.Sources = append(opts.Sources, appSource(s, c.Name, readOnly, c.Settings))
 	opts.Backends = append(opts.Backends, backend)
 }
 
@@ -123,7 +123,7 @@ func (b *running) addBindable(opts *actors.Options) {
 		s := surface()
 		settings := config.AppSettings(name)
 		opts.Bindable = append(opts.Bindable, actors.Bindable{
-			Source: appSource(s, s.Name, false),
+			Source: appSource(s, s.Name, false, settings),
 			Open: func(env map[string]string) (actors.BackendConfig, *broker.Refusal) {
 				c := b.appBackend(s, s.Name, localapp.Options{Env: env, MaxInFlight: settings.MaxInFlight}, settings)
 				upstream := c.Upstream.(*localapp.Backend)

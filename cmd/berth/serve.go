@@ -73,11 +73,12 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1)}
+	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), tier: readTier(a.getenv)}
 	defer b.close()
 	for _, note := range cfg.Notes {
 		log.Warn("a part of the configuration was passed over", slog.String("place", note.Pointer), slog.Int("line", note.Line), slog.String("note", note.Message))
 	}
+	b.tier.warn(log)
 	a.tuneMemory()
 	stop, err := profile()
 	if err != nil {
@@ -109,6 +110,7 @@ type running struct {
 	started   time.Time
 	runtimeID string
 	fatal     chan string
+	tier      tier
 
 	dir        *statedir.Dir
 	lock       *statedir.Lock
@@ -202,6 +204,7 @@ func (b *running) startActors() error {
 			}
 		},
 		Logger: b.log, Now: time.Now, Random: rand.Reader,
+		Catalog: catalogSettings(b.cfg),
 	}
 	b.addNative(&opts)
 	b.addBindable(&opts)
@@ -310,7 +313,7 @@ func (b *running) handler() (http.Handler, error) {
 	var err error
 	checks := b.guard()
 	b.front, err = mcpserver.New(mcpserver.Options{
-		Broker: b.system, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
+		Broker: b.system, Tier: b.tier.Name, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
 		Shaping:  mcpserver.Shaping{Counter: o200k.Counter{}, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},
 		Surfaces: b.served,
 		Guard:    checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),

@@ -82,6 +82,9 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 	if stored, ok := b.catalogs[c.Name]; ok && stored.Origin == origin {
 		source.Stale = true
 		source.Listed, source.Server, source.Tools = true, stored.Server, stored.Tools
+		if s.Pin {
+			source.Accepted = stored.Tools
+		}
 		n := len(stored.Tools)
 		tools = &n
 	}
@@ -143,7 +146,8 @@ func names(m config.SecretMap) []string {
 
 // rules is what the catalog needs of an entry's settings.
 func rules(s config.Settings) catalog.Rules {
-	r := catalog.Rules{TrustAnnotations: s.TrustAnnotations, Long: s.Long, ReadOnly: s.ReadOnly,
+	r := catalog.Rules{TrustAnnotations: s.TrustAnnotations, Long: s.Long, ReadOnly: s.ReadOnly, Essential: s.Essential, Pin: s.Pin, Line: s.Instructions,
+		Keywords: map[string][]string{}, Ranks: map[string]int{}, ResultTokens: map[string]shape.Budget{},
 		PromoteAfter: map[string]time.Duration{}, CallTimeout: map[string]time.Duration{}, Seats: map[string]int{}, Tracks: map[string]*broker.Track{}}
 	for _, e := range s.Effects {
 		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, Is: e.Is})
@@ -160,6 +164,15 @@ func rules(s config.Settings) catalog.Rules {
 		}
 		if v.Seats != 0 {
 			r.Seats[v.Glob] = v.Seats
+		}
+		if len(v.Keywords) > 0 {
+			r.Keywords[v.Glob] = v.Keywords
+		}
+		if v.Rank != 0 {
+			r.Ranks[v.Glob] = v.Rank
+		}
+		if v.ResultTokens != 0 {
+			r.ResultTokens[v.Glob] = v.ResultTokens
 		}
 		if v.RequireTask {
 			r.RequireTask = append(r.RequireTask, v.Glob)
@@ -194,9 +207,6 @@ func (b *running) clients() []mcpserver.ClientLimits {
 func (b *running) readOnly() map[string]bool {
 	out := map[string]bool{}
 	for _, p := range b.cfg.Broker.Profiles {
-		if p.Name == config.MergedProfile {
-			p.Name = ""
-		}
 		out[p.Name] = p.ReadOnly
 	}
 	return out

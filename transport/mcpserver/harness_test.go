@@ -310,7 +310,7 @@ func testGuard(maxBody int64) *httpguard.Guard {
 }
 
 func testOptions(b Broker) Options {
-	return Options{
+	return Options{Tier: catalog.Full,
 		Broker: b, SessionKey: []byte("0123456789abcdef0123"), RuntimeID: "rt-berth", Version: "1.2.3",
 		Guard:  testGuard(0),
 		Random: bytes.NewReader(make([]byte, 1<<16)),

@@ -90,7 +90,7 @@ func (h *hearing) wants(n actors.Notice) bool {
 	case actors.TaskChanged:
 		return h.tells(n)
 	}
-	return (n.Session == "" || n.Session == h.rq.session.key) && (h.rq.profile == "" || n.Backend == h.rq.profile)
+	return (n.Session == "" || n.Session == h.rq.session.key) && (h.rq.backend == "" || n.Backend == h.rq.backend)
 }
 
 func (h *hearing) run(notices *actors.Listener) {
@@ -196,13 +196,13 @@ func (h *hearing) passes(n actors.Notice) bool {
 		// In the merged profile a session hears the logs of backends only when
 		// it asked for logs.
 		wanted, said := h.s.opts.Broker.Level(n.Backend, levelOf(n.Params), holder)
-		return said && wanted || !said && h.rq.profile != ""
+		return said && wanted || !said && h.rq.backend != ""
 	case elicitationDone:
 		return true
 	case "notifications/cancelled", "notifications/progress":
 		return false // of the hop to the backend
 	}
-	return h.rq.profile != "" && !strings.HasPrefix(n.Method, "notifications/tasks")
+	return h.rq.backend != "" && !strings.HasPrefix(n.Method, "notifications/tasks")
 }
 
 func levelOf(params json.RawMessage) string {

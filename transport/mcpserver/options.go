@@ -107,6 +107,8 @@ type Options struct {
 
 	// Bindings is who knows the instances that sessions bring; nil: none may.
 	Bindings Bindings
+	// Tier is the profile of a path that names none; empty is the essential one.
+	Tier string
 	// ReadOnly has the profiles that only read, by name.
 	ReadOnly map[string]bool
 
@@ -171,6 +173,9 @@ func (o *Options) validate() error {
 func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Tier == "" {
+		o.Tier = catalog.Essential
 	}
 	if o.Clients == nil {
 		o.Clients = MeasuredClients

@@ -137,7 +137,7 @@ func (sub *subscription) wants(n actors.Notice) bool {
 	case actors.TaskChanged:
 		return sub.tells(n)
 	}
-	return n.Session == "" && (sub.rq.profile == "" || n.Backend == sub.rq.profile)
+	return n.Session == "" && (sub.rq.backend == "" || n.Backend == sub.rq.backend)
 }
 
 func (sub *subscription) serve(notices *actors.Listener) {
@@ -333,8 +333,8 @@ func marked(params, mark json.RawMessage) json.RawMessage {
 // capabilitiesOf is what a profile can do, as discover says it.
 func (s *Server) capabilitiesOf(ctx context.Context, rq *request) (json.RawMessage, *broker.Refusal) {
 	ses := &session{profile: rq.profile, version: rq.client.Version}
-	if rq.profile == "" {
-		return s.ownServer(ses).Capabilities, nil
+	if rq.backend == "" {
+		return s.ownServer(rq, ses).Capabilities, nil
 	}
 	server, refusal := s.exactServer(ctx, rq, ses)
 	return server.Capabilities, refusal
@@ -342,8 +342,8 @@ func (s *Server) capabilitiesOf(ctx context.Context, rq *request) (json.RawMessa
 
 // ownerOf finds the backend of a resource.
 func (s *Server) ownerOf(ctx context.Context, x *exchange, uri string) (backend string, ok bool) {
-	if x.rq.profile != "" {
-		return x.rq.profile, true
+	if x.rq.backend != "" {
+		return x.rq.backend, true
 	}
 	return s.findResource(ctx, x, uri)
 }

@@ -83,7 +83,7 @@ func (s *Server) legacyListTasks(rq *request) {
 		rq.result([]byte(`{"tasks":[]}`))
 		return
 	}
-	page, err := s.opts.Broker.Jobs(broker.JobFilter{Tenant: rq.principal.Tenant, User: rq.principal.User, Backend: rq.profile, Limit: taskListPage, Offset: offset})
+	page, err := s.opts.Broker.Jobs(broker.JobFilter{Tenant: rq.principal.Tenant, User: rq.principal.User, Backend: rq.backend, Limit: taskListPage, Offset: offset})
 	if err != nil {
 		rq.refuse(broker.Refuse(broker.CodeJobJournal, "The journal could not be read; ask again.", nil))
 		return

@@ -199,15 +199,13 @@ func (c *checker) names() {
 	}
 }
 
+// followed is the verb that tells how the work of a surface's verb stands. What
+// finds work in a queue is the app's own, and no verb.
 func followed(v *catalog.Verb) []string {
-	var out []string
-	if v.Follow != nil {
-		out = append(out, v.Follow.Verb)
-		if v.Follow.FindVerb != "" {
-			out = append(out, v.Follow.FindVerb)
-		}
+	if v.Follow == nil {
+		return nil
 	}
-	return out
+	return []string{v.Follow.Verb}
 }
 
 // arguments is P5: a minimal call of each verb of the broker's own fits, and,
