@@ -29,6 +29,10 @@ func (b *backend) offer(o *offer) {
 			return
 		}
 	}
+	if r := b.reserve(o); r != nil {
+		o.settle(outcome{refusal: r})
+		return
+	}
 	if o.call.Lane == broker.LaneControl {
 		b.offerControl(o)
 		return

@@ -65,8 +65,8 @@ const (
 	Down     = "down"
 )
 
-// condition is what is known of a backend without asking its actor.
-type condition struct {
+// lastSeen is what is known of a backend without asking its actor.
+type lastSeen struct {
 	state     BackendState
 	runtimeID string // while it is ready
 }
@@ -78,7 +78,7 @@ func (s *System) Standing(backend string) (availability, runtimeID string) {
 	if !ok {
 		return Ready, ""
 	}
-	switch now := v.(condition); now.state {
+	switch now := v.(lastSeen); now.state {
 	case StateIdle, StateReady:
 		return Ready, now.runtimeID
 	case StateStarting:

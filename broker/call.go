@@ -39,6 +39,10 @@ type Call struct {
 
 	Client Client
 	Origin Origin
+
+	// Proof is what the call has to prove, for the actor of its backend: a
+	// *proof.Proving; nil is nothing.
+	Proof any
 }
 
 // Origin is where a call comes from, for the broker's own verbs, whose answers

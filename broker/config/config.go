@@ -55,6 +55,8 @@ type Broker struct {
 	// says; a name that exists (a backend's, `berth`, `essential` or `full`) takes
 	// the keys that select nothing.
 	Profiles []ProfileRule `key:"profiles" keyed:"Name"`
+	// What must be seen before it is changed ([catalog](catalog.md)).
+	Proofs ProofRules `key:"proofs"`
 	// What clients put before the names of tools, besides `berth.` and
 	// `mcp__berth__`; one is stripped. It ends in `__`, `.`, `/` or `:`.
 	HarnessPrefixes []string `key:"harness_prefixes" check:"prefix"`
@@ -212,6 +214,9 @@ type Settings struct {
 	// One line for the model, which stands in the instructions of each profile
 	// that reaches this backend.
 	Instructions string `key:"instructions" check:"line"`
+	// Adds a minimal valid call to an error result of this backend, where one is
+	// known.
+	Guidance bool `key:"guidance" default:"true"`
 	// What verbs do; the operator's word goes before the backend's.
 	Effects []EffectRule `key:"effects"`
 	// Largest answer; a larger one fails that call alone.
@@ -326,6 +331,10 @@ func closer(a, b, verb string) bool {
 type EffectRule struct {
 	// A glob over the backend's own names.
 	Verb string `key:"verb" check:"glob" required:"true"`
+	// Conditions on the arguments, which must all hold; the first rule that fits
+	// a call decides. A verb with such rules needs one without them after them,
+	// of which each says less.
+	When []ConditionRule `key:"when"`
 	// What they do: `read`, or any of `session`, `write`, `destroy`, `exec` and
 	// `interrupt`.
 	Is broker.Effects `key:"is" required:"true"`

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -95,6 +96,9 @@ func (d decoder) value(n *node, v reflect.Value, tag reflect.StructTag) {
 		return
 	case broker.Effects:
 		d.effects(n, v)
+		return
+	case json.RawMessage:
+		v.SetBytes(n.json(nil))
 		return
 	case shape.Budget:
 		d.budget(n, v)

@@ -113,7 +113,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 					Verbs: []VerbRule{{Glob: "export", PromoteAfter: 20 * time.Second, CallTimeout: 2 * time.Hour, Seats: 4, StaleAfter: 3 * time.Hour, RequireTask: true,
 						Tracks: TrackRule{Handle: "/a~1b/0", Verb: "export_status", Argument: "id", Status: "/s", Running: []string{"r"}, Succeeded: []string{"ok", "fine"},
 							Failed: []string{"f"}, Cancelled: []string{"c"}, Lost: []string{"l"}, Result: "/out", Message: "/why"}}, {Glob: "get_?", PromoteAfter: Never}},
-					TrustAnnotations: true, Effects: []EffectRule{{"find_*", broker.Read}, {"drop", broker.Write | broker.Destroy}},
+					TrustAnnotations: true, Effects: []EffectRule{{Verb: "find_*", Is: broker.Read}, {Verb: "drop", Is: broker.Write | broker.Destroy}},
 					MaxAnswer: 1 << 20, Handshake: true, HeadersTTL: Never, HeadersTimeout: 10 * time.Second, Disabled: false, ReadOnly: true}},
 			{Name: "lab", Kind: App, Env: SecretMap{"RESMON_PORT": NewSecret("5001"), "RESMON_STATE_DIR": NewSecret("/srv/app/state")}, Settings: appSettings()},
 			{Name: "web", Kind: HTTP, URL: NewSecret("https://api.example.com/mcp"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Settings: tokenSettings()},

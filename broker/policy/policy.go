@@ -12,6 +12,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/policy/proof"
 	"berth/broker/shape"
 )
 
@@ -36,6 +37,11 @@ type Input struct {
 	Arguments json.RawMessage // absent, null or an object; else refused
 	Meta      json.RawMessage // absent, null or an object; else refused
 
+	// Session is the caller's, for proofs that are bound to one; empty without.
+	Session string
+	// Gate holds writes back; nil: none does.
+	Gate Gate
+
 	// Availability says how a backend is; nil: nothing is said of it.
 	Availability func(backend string) string
 }
@@ -56,6 +62,10 @@ type Plan struct {
 	// normalised (contracts/native.md section 1.7), others as they came, nil
 	// when none came.
 	Arguments json.RawMessage
+
+	// Proving is what the call has proven and must prove again when it is
+	// admitted; nil: nothing.
+	Proving *proof.Proving
 
 	ExpectedRuntimeID string
 	ResultTokens      shape.Budget // zero: the call does not say
@@ -87,6 +97,7 @@ var steps = []step{
 	{"effects", effects},
 	{"read-only for these arguments", readOnlyNow},
 	{"call_read", onlyReads},
+	{"proofs", proofs},
 	{"expectation", expectation},
 	{"result budget", resultTokens},
 	{"idempotency", idempotency},
@@ -267,6 +278,36 @@ func arguments(in *Input, plan *Plan) *broker.Refusal {
 // effects judges the call by what its arguments select.
 func effects(_ *Input, plan *Plan) *broker.Refusal {
 	plan.Effects, plan.Judged = plan.Verb.EffectsFor(plan.Arguments), true
+	return nil
+}
+
+// Gate is what holds a write back until its caller has seen what it changes.
+type Gate interface {
+	Rules() *proof.Rules
+	Look(backend string, who proof.Caller, d proof.Demand) []proof.Unproven
+}
+
+// proofs refuses a call that changes what its caller has not seen. It only looks;
+// the marks are taken when the call is admitted.
+func proofs(in *Input, plan *Plan) *broker.Refusal {
+	if in.Gate == nil {
+		return nil
+	}
+	rules := in.Gate.Rules()
+	demand := rules.Demand(plan.Verb.Name, plan.Effects, plan.Arguments)
+	if demand.Empty() {
+		return nil
+	}
+	profile := in.Profile
+	plan.Proving = &proof.Proving{Rules: rules, Demand: demand, Callable: func(v *catalog.Verb) (string, bool) {
+		if known, ok := profile.Resolve(v.Name); !ok || known != v {
+			return "", false
+		}
+		return profile.Via(v), !profile.Denied(v)
+	}}
+	if unproven := in.Gate.Look(plan.Verb.Backend, proof.Caller{Principal: in.Principal, Session: in.Session}, demand); len(unproven) > 0 {
+		return plan.Proving.Refuse(unproven)
+	}
 	return nil
 }
 

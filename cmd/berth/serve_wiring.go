@@ -23,6 +23,7 @@ import (
 	"berth/broker/native"
 	"berth/broker/native/jobs"
 	"berth/broker/native/meta"
+	"berth/broker/policy/proof"
 	"berth/broker/shape"
 	"berth/broker/shape/o200k"
 	"berth/journal"
@@ -47,7 +48,12 @@ func (b *running) addNative(opts *actors.Options) {
 	b.kept, b.served = shape.NewStore(shape.StoreOptions{}), meta.NewLedger()
 	b.meta = meta.New(meta.Options{
 		Server: family.Source().Server, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, Now: time.Now, Random: rand.Reader,
-		Store: b.kept, Counter: o200k.Counter{}, Costs: b.costs, Ledger: b.served,
+		Store: b.kept, Counter: o200k.Counter{}, Costs: b.costs, Ledger: b.served, Tier: b.tier.Name, TierSource: b.tier.Source,
+		Proofs: b.proofRules, Delivered: func(then any) {
+			if shown, ok := then.(*actors.Shown); ok {
+				shown.Grant()
+			}
+		},
 		Standing: func(backend string) (string, string) { return b.system.Standing(backend) },
 	})
 	joined := native.Join(family, b.meta)
@@ -55,6 +61,14 @@ func (b *running) addNative(opts *actors.Options) {
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},
 	})
+}
+
+// proofRules are the rules in force; nil when nothing is held back.
+func (b *running) proofRules() *proof.Rules {
+	if gate := b.system.Proofs(); gate != nil {
+		return gate.Rules()
+	}
+	return nil
 }
 
 // nativeStore is what the native families read.
@@ -150,8 +164,9 @@ func rules(s config.Settings) catalog.Rules {
 		Keywords: map[string][]string{}, Ranks: map[string]int{}, ResultTokens: map[string]shape.Budget{},
 		PromoteAfter: map[string]time.Duration{}, CallTimeout: map[string]time.Duration{}, Seats: map[string]int{}, Tracks: map[string]*broker.Track{}}
 	for _, e := range s.Effects {
-		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, Is: e.Is})
+		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, When: e.Conditions(), Is: e.Is})
 	}
+	r.Unguided = !s.Guidance
 	if s.PromoteAfter != 0 {
 		r.PromoteAfter["*"] = s.PromoteAfter // every other pattern says more
 	}

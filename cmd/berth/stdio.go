@@ -61,7 +61,7 @@ func (a *app) runStdio(ctx context.Context, o stdioOptions) error {
 		}
 		return "http://" + reachable(addr), token, nil
 	}}
-	if o.readOnly {
+	if o.readOnly || switchedOn(a.getenv, readOnlyVariable) {
 		bridge.ReadOnly = "1"
 	}
 	if surface := surfaces[o.profile]; surface != nil {

@@ -29,7 +29,8 @@ type toolCall struct {
 type aimed struct {
 	tc      toolCall
 	profile *catalog.Profile
-	plan    policy.Plan // of a refused call: what was found until then
+	plan    policy.Plan  // of a refused call: what was found until then
+	call    *broker.Call // nil: it was not handed on
 	id      string
 }
 
@@ -122,8 +123,15 @@ func readToolCall(raw json.RawMessage) (tc toolCall, problem string) {
 
 // check plans a call. Its id names it in the log and in every answer.
 func (s *Server) check(rq *request, profile *catalog.Profile, tc toolCall) (aimed, *broker.Refusal) {
-	plan, refusal := policy.Check(policy.Input{Profile: profile, Principal: rq.principal, Name: tc.name, Arguments: tc.arguments, Meta: tc.metaRaw,
-		Availability: s.opts.Broker.Availability})
+	in := policy.Input{Profile: profile, Principal: rq.principal, Name: tc.name, Arguments: tc.arguments, Meta: tc.metaRaw,
+		Availability: s.opts.Broker.Availability}
+	if s.opts.Proofs != nil {
+		in.Gate = s.opts.Proofs
+	}
+	if rq.session != nil {
+		in.Session = rq.session.key
+	}
+	plan, refusal := policy.Check(in)
 	return aimed{tc: tc, profile: profile, plan: plan, id: s.callID()}, refusal
 }
 
@@ -167,6 +175,10 @@ func (s *Server) do(ctx context.Context, x *exchange, c aimed) []byte {
 		WantProgress: x.progress != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID, Client: rq.client,
 		Origin: broker.Origin{Profile: c.profile, Holder: rq.holder()},
 	}
+	if plan.Proving != nil {
+		call.Proof = plan.Proving
+	}
+	c.call = call
 	req := actors.Request{Call: call, PromoteAfter: s.promoteAfter(rq, verb), Long: plan.Long,
 		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest, Peer: s.levelled(rq, verb.Backend, s.peer(x)),
 		Held: verb.Held, Binding: rq.binding}

@@ -36,19 +36,25 @@ func (s *Server) exercised(rq *request, c aimed) {
 // answered is a backend's answer as it is sent.
 func (s *Server) answered(rq *request, c aimed, reply actors.Reply) json.RawMessage {
 	result := reply.Answer.Result
-	if c.profile.Exact() {
+	var shown *actors.Shown
+	if s.opts.Proofs != nil {
+		shown = s.opts.Proofs.Shows(c.call, reply)
+	}
+	if !c.profile.Exact() {
+		s.learnLinks(c.plan.Verb.Backend, result)
+		result = s.guided(c, result)
+	} else if c.profile.Answers().ResultTokens == 0 {
+		shown.Grant()
 		return s.withFacts(c, result, reply, nil)
 	}
-	s.learnLinks(c.plan.Verb.Backend, result)
-	result = s.guided(c, result)
-	shaped := s.cut(c.profile, rq.principal, sizing{verb: c.plan.Verb, call: c.plan.ResultTokens, complete: c.plan.Effects != broker.Read}, result)
+	shaped := s.cut(c.profile, rq.principal, sizing{verb: c.plan.Verb, call: c.plan.ResultTokens, complete: c.plan.Effects != broker.Read, shown: shown}, result)
 	return s.withFacts(c, shaped.Result, reply, &shaped)
 }
 
 // guided puts a call that would fit after an error of a backend.
 func (s *Server) guided(c aimed, result json.RawMessage) json.RawMessage {
 	verb := c.plan.Verb
-	if s.opts.Shaping.Counter == nil || verb.Native || verb.Unguided || !(broker.Answer{Result: result}).ToolError() {
+	if s.opts.Shaping.Counter == nil || verb.Native || verb.Unguided || c.profile.Answers().NoGuidance || !(broker.Answer{Result: result}).ToolError() {
 		return result
 	}
 	call, err := verb.Minimal()
@@ -63,7 +69,8 @@ func (s *Server) guided(c aimed, result json.RawMessage) json.RawMessage {
 type sizing struct {
 	verb     *catalog.Verb // nil: unknown
 	call     shape.Budget
-	complete bool // the call was no read
+	complete bool          // the call was no read
+	shown    *actors.Shown // what it grants, once it was released whole
 }
 
 // moreVerb gives the rest of what was cut.
@@ -74,20 +81,27 @@ func (s *Server) cut(profile *catalog.Profile, who broker.Principal, of sizing, 
 	whole := shape.Shaped{Result: result}
 	o := s.opts.Shaping
 	if o.Counter == nil {
+		of.shown.Grant()
 		return whole
 	}
 	_, canMore := profile.Named(moreVerb)
 	now := s.opts.Now()
-	limits := shape.Limits{CanMore: canMore, Complete: of.complete, Until: o.Store.Until(now), Budget: shape.ResultBudget(of.call, 0, 0)}
+	says := profile.Answers()
+	limits := shape.Limits{CanMore: canMore, Complete: of.complete, Until: o.Store.Until(now), Factor: says.TokenFactor, CountAlways: says.CountAlways,
+		Budget: shape.ResultBudget(of.call, 0, says.ResultTokens)}
 	if of.verb != nil {
-		limits.Budget = shape.ResultBudget(of.call, of.verb.ResultTokens, 0)
+		limits.Budget = shape.ResultBudget(of.call, of.verb.ResultTokens, says.ResultTokens)
 	}
 	shaped, err := shape.Shape(result, limits, o.Counter, func() (string, error) { return shape.NewHandle(rand.Reader) })
 	if err != nil {
 		s.opts.Logger.Error("an answer could not be cut", slog.Any("error", err))
 		return whole
 	}
-	o.Store.Put(now, who, shaped.Keep, nil)
+	if len(shaped.Keep) == 0 {
+		of.shown.Grant()
+		return shaped
+	}
+	o.Store.Put(now, who, shaped.Keep, of.shown)
 	return shaped
 }
 
@@ -98,7 +112,7 @@ func (s *Server) withFacts(c aimed, result json.RawMessage, reply actors.Reply, 
 		return result
 	}
 	marked, err := result, error(nil)
-	if s.opts.Shaping.NoEnvelope {
+	if s.opts.Shaping.NoEnvelope || c.profile.Answers().NoEnvelope {
 		marked = shape.WithoutCallMeta(result)
 	} else {
 		marked, err = shape.WithCallMeta(result, c.facts(reply, shaped))
@@ -142,6 +156,13 @@ func (c aimed) facts(reply actors.Reply, shaped *shape.Shaped) shape.CallFacts {
 	f.RunMS = between(reply.Timing.Started, reply.Timing.Ended)
 	if n := reply.Timing.Attempt; n > 0 {
 		f.Attempt = &n
+	}
+	if v != nil {
+		for _, n := range v.Next {
+			if _, ok := c.profile.Named(n.Name); ok {
+				f.Next = append(f.Next, shape.Next{Name: n.Name, Why: n.Why})
+			}
+		}
 	}
 	for _, job := range []*broker.Job{reply.Job, reply.Tracked} {
 		if job != nil {

@@ -11,6 +11,7 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/policy"
 	"berth/broker/shape"
 	"berth/transport/httpguard"
 )
@@ -74,6 +75,14 @@ type Shaping struct {
 	NoEnvelope bool
 }
 
+// Proofs is the gate that holds writes back; actors.ProofGate is one.
+type Proofs interface {
+	policy.Gate
+	// Shows finds what an answer shows its caller, to be granted when it is
+	// released whole; nil is nothing.
+	Shows(call *broker.Call, reply actors.Reply) *actors.Shown
+}
+
 // Surfaces is the record behind a handshake: what a harness was given and what
 // it has shown to reach.
 type Surfaces interface {
@@ -115,6 +124,11 @@ type Options struct {
 	// Shaping is how answers of merged profiles are cut to size; without a
 	// counter they are not.
 	Shaping Shaping
+	// Proofs holds writes back until their callers have seen what they change;
+	// nil: nothing is held back.
+	Proofs Proofs
+	// ReadOnlyProcess lets nobody do more than read.
+	ReadOnlyProcess bool
 	// Surfaces keeps what was served to whom and what was called; nil: nobody does.
 	Surfaces Surfaces
 

@@ -201,3 +201,16 @@ func cut(s string) string {
 	}
 	return s[:n] + "..."
 }
+
+// Proving is a demand on its way to the actor that owns the marks.
+type Proving struct {
+	Rules  *Rules
+	Demand Demand
+	// Callable says how the caller may call a verb, as [Rules.Refuse] asks.
+	Callable func(*catalog.Verb) (via string, ok bool)
+}
+
+// Refuse is the refusal for what is unproven of the demand.
+func (p *Proving) Refuse(unproven []Unproven) *broker.Refusal {
+	return p.Rules.Refuse(p.Demand, unproven, p.Callable)
+}
