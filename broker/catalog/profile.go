@@ -89,6 +89,10 @@ func (p *Profile) Len() int { return len(p.items) }
 // list may hold.
 func (p *Profile) Pending() []string { return slices.Clone(p.pending) }
 
+// Unseen lists the backends of which nothing is known and whose verbs the profile
+// would resolve.
+func (p *Profile) Unseen() []string { return slices.Clone(p.unseen) }
+
 // Unconfirmed lists the backends whose verbs the profile resolves and that have not listed in this
 // broker's life: those of which nothing is known, and those whose list is an
 // earlier broker's.

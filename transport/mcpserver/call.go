@@ -85,8 +85,26 @@ func (s *Server) callTool(rq *request) {
 				return s.refused(rq, c, refusal)
 			}
 		}
-		return s.do(ctx, x, c)
+		return s.do(ctx, x, s.looked(ctx, rq, c))
 	})
+}
+
+// looked is a call of a verb that looks into the catalog, after a wait for the
+// backends of which nothing is known: what they have is part of every answer of
+// its kind. Others are not delayed.
+func (s *Server) looked(ctx context.Context, rq *request, c aimed) aimed {
+	if v := c.plan.Verb; !v.Native || v.Family != catalog.FamilyCatalog || len(c.profile.Unseen()) == 0 {
+		return c
+	}
+	waiting, done := s.waits.enter(ctx, rq)
+	defer done()
+	waiting, cancel := context.WithTimeout(waiting, s.opts.Limits.ListWait)
+	defer cancel()
+	s.opts.Broker.AwaitCatalog(waiting, catalog.Full)
+	if profile, ok := s.profile(rq); ok {
+		c.profile = profile
+	}
+	return c
 }
 
 // readToolCall takes the params apart. A repeated name would let a backend
