@@ -47,7 +47,7 @@ func fileServer(t *testing.T) (address string, calls *atomic.Int64) {
 		}
 		return text("written", false), nil, os.WriteFile(a.Path, []byte(a.Content), 0o600)
 	})
-	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true}))
 	t.Cleanup(web.Close)
 	return web.URL, calls
 }
