@@ -12,10 +12,14 @@ CRASH_ROUNDS ?= 100
 TEST_TIMEOUT ?= 10m
 BENCH_FLAGS ?=
 CONFORMANCE_FLAGS ?=
+CATALOGS_FLAGS ?=
+
+# The tests of whole brokers over fakes of resmon, by their names.
+RESMON_TESTS := $(shell grep -hoE '^func Test[A-Za-z0-9_]+' cmd/berth/resmon_*_test.go | sed 's/func /^/; s/$$/$$/' | paste -sd'|')
 
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
-.PHONY: build test lint fuzz demo crash bench conformance test-real generate clean help
+.PHONY: build test test-resmon lint fuzz demo crash bench conformance test-real catalogs generate clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -40,6 +44,11 @@ lint: ## gofmt, go vet, staticcheck
 	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet $(PKG)
 	$(GO) tool staticcheck $(PKG)
+
+test-resmon: ## the resmon surface: adapter, fake, and whole brokers over it
+	$(GO) test $(if $(CC_FOUND),-race) -count=1 -timeout $(TEST_TIMEOUT) ./transport/app/... ./broker/catalog ./broker/policy ./broker/config
+	$(GO) test $(if $(CC_FOUND),-race) -count=1 -timeout $(TEST_TIMEOUT) -run 'Surface|Follow|Work|Brings?|Bounded|Hold|Keyed' ./actors ./transport/mcpserver
+	$(GO) test $(if $(CC_FOUND),-race) -count=1 -timeout $(TEST_TIMEOUT) -run '$(RESMON_TESTS)' ./cmd/berth
 
 generate: ## write what is generated: docs/configuration.md
 	$(GO) generate ./...
@@ -77,10 +86,11 @@ conformance: .conformance/installed ## the official suite, directly and through 
 # What is not ours comes from npm, in the versions of test/real/package.json,
 # into .real, which git ignores (and Go, for its dot). No script of a package
 # runs but the one that puts the Claude Code binary in its place.
-test-real: ## against server-everything, a real Claude Code and a real Codex (needs node)
+test-real: ## against npm servers, client libraries and real agent CLIs (needs node; BERTH_REAL_LONG=1: six minutes more)
 	@command -v node >/dev/null && command -v npm >/dev/null || { echo "make test-real needs Node.js 20 or newer with npm on the PATH; nothing was tested." >&2; exit 1; }
 	@$(MAKE) --no-print-directory build .real/installed
-	BERTH_REAL=1 $(GO) test -count=1 -timeout 10m -v ./test/real
+	$(GO) build -trimpath -o bin/berth-fixture ./cmd/berth-fixture
+	BERTH_REAL=1 $(GO) test -count=1 -timeout 25m -v ./test/real
 
 .real/installed: test/real/package.json test/real/package-lock.json
 	rm -rf .real && mkdir .real && cp $^ .real
@@ -88,5 +98,16 @@ test-real: ## against server-everything, a real Claude Code and a real Codex (ne
 	cd .real && node node_modules/@anthropic-ai/claude-code/install.cjs
 	touch $@
 
+# The lists of public servers that the catalog's tests search. No script of a
+# package runs, and no server is asked for more than its list.
+catalogs: .catalogs/installed ## check the captured lists against their servers (CATALOGS_FLAGS=-update writes them; needs npm)
+	BERTH_CATALOGS=1 $(GO) test -count=1 -timeout 10m ./test/catalogs $(CATALOGS_FLAGS)
+
+.catalogs/installed: test/catalogs/package.json test/catalogs/package-lock.json
+	@command -v node >/dev/null && command -v npm >/dev/null || { echo "make catalogs needs Node.js 20 or newer with npm on the PATH; nothing was tested." >&2; exit 1; }
+	rm -rf .catalogs && mkdir .catalogs && cp $^ .catalogs
+	cd .catalogs && npm ci --ignore-scripts --no-audit --no-fund --loglevel error
+	touch $@
+
 clean: ## remove what was built
-	rm -rf bin .real .conformance
+	rm -rf bin .real .conformance .catalogs

@@ -53,6 +53,11 @@ type Request struct {
 	Long           bool
 	IdempotencyKey string
 	Digest         string // of verb and arguments; with a key
+	// Held says that a hold stops the call.
+	Held bool
+	// Binding names the instance of a local app that the caller's session brings;
+	// nil: the configured one answers.
+	Binding *Binding
 	// CallTimeout limits the run, QueueTimeout the wait; zero is the backend's default.
 	CallTimeout  time.Duration
 	QueueTimeout time.Duration
@@ -67,6 +72,10 @@ type Request struct {
 	// DropCancels makes the end of Do's ctx a cancel, as in the stateless era of
 	// the protocol, where a client has no other way to say it.
 	DropCancels bool
+	// Away reports that nobody waits for the call at the moment: its caller was
+	// asked something and may come back with the answer, or not. Nil: never. It
+	// must not block and is asked as long as the call runs.
+	Away func() bool
 
 	asking func() bool // a question to the caller is open; nil: never
 }
@@ -74,7 +83,12 @@ type Request struct {
 // Reply is the one answer to a Request: exactly one of Answer, Refusal and Job
 // is set, or Cancelled is true and nothing is to be said.
 type Reply struct {
-	Answer    *broker.Answer
+	Answer *broker.Answer
+	// Tracked stands beside an Answer: the job that follows the work which the
+	// call began in a local app. Untracked: there is such work, and the journal
+	// could not take its record.
+	Tracked   *broker.Job
+	Untracked bool
 	Refusal   *broker.Refusal
 	Job       *broker.Job
 	Replayed  bool // Job is the first job of a repeated idempotency key

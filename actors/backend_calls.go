@@ -1,8 +1,10 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"berth/broker"
@@ -67,9 +69,9 @@ func (o *offer) ticket() admission.Ticket {
 
 // mismatch refuses a call that names another incarnation than the live one.
 // While there is none it says nothing: the check comes again before the call
-// is sent.
+// is sent. A backend that finds out with each call checks for itself.
 func (b *backend) mismatch(c *broker.Call) *broker.Refusal {
-	if b.conn == nil {
+	if b.conn == nil || b.inc.PerCall {
 		return nil
 	}
 	return identityRefusal(c, b.inc.RuntimeID, false)
@@ -105,7 +107,47 @@ func (b *backend) pump() {
 		delete(b.waiting, t.ID)
 		b.start(o)
 	}
+	if b.conn != nil && len(b.waiting) > 0 {
+		b.reclaim()
+	}
 	b.arm()
+}
+
+// awayLook is how often it is looked whether callers have gone away, while
+// others wait: nothing tells of it.
+const awayLook = time.Second
+
+func (b *backend) mayBeAway() bool {
+	for _, r := range b.runs {
+		if r.offer.away != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// reclaim ends calls whose callers are away when others wait for seats, the
+// oldest first, until the rest hold no more than half of the seats (one at
+// least): callers that never come back must not stop a backend for everybody.
+func (b *backend) reclaim() {
+	var away []*run
+	held := 0
+	for _, r := range b.runs {
+		if r.offer.away != nil && r.ctx.Err() == nil && r.offer.away() {
+			away = append(away, r)
+			held += max(1, r.offer.call.Seats)
+		}
+	}
+	slices.SortFunc(away, func(a, b *run) int {
+		return cmp.Or(a.offer.offered.Compare(b.offer.offered), cmp.Compare(a.offer.call.ID, b.offer.call.ID))
+	})
+	for _, r := range away {
+		if held <= max(1, b.cfg.Admission.Seats/2) {
+			return
+		}
+		held -= max(1, r.offer.call.Seats)
+		r.expire(errAway)
+	}
 }
 
 // start begins a run of o on the present connection.
@@ -127,7 +169,7 @@ func (b *backend) launch(r *run) {
 	if r.begun {
 		begin = nil
 	}
-	r.begun = true
+	r.begun, r.perCall = true, b.inc.PerCall
 	b.sys.work.Go(func() {
 		done := execute(r, conn, runtimeID, begin, b.sys.now, b.log)
 		done.life, done.incarnation = life, incarnation
@@ -157,7 +199,10 @@ func (b *backend) runDone(m *runDone) {
 			b.queue.Abandon(m.callID, b.sys.now())
 		}
 	default:
-		if out.refusal = identityRefusal(r.offer.call, m.answer.RuntimeID, true); out.refusal == nil {
+		if !r.perCall {
+			out.refusal = identityRefusal(r.offer.call, m.answer.RuntimeID, true)
+		}
+		if out.refusal == nil {
 			answer := m.answer
 			out.answer = &answer
 			b.served(r.offer.call, out.answer)
@@ -198,6 +243,7 @@ func runRefusal(r *run, f *broker.Failure) *broker.Refusal {
 	switch {
 	case errors.Is(cause, errIdleTimeout):
 		code = broker.CodeIdleTimeout
+	case errors.Is(cause, errAway):
 	case !errors.Is(cause, errCallTimeout):
 		return f.Refuse(call)
 	}
@@ -312,6 +358,9 @@ func (b *backend) arm() {
 	next, ok := b.queue.NextExpiry()
 	if b.state == StateBackoff && b.wantUp() && (!ok || b.backoffUntil.Before(next)) {
 		next, ok = b.backoffUntil, true
+	}
+	if look := b.sys.now().Add(awayLook); len(b.waiting) > 0 && b.mayBeAway() && (!ok || look.Before(next)) {
+		next, ok = look, true
 	}
 	b.arming++
 	if b.timer != nil {

@@ -186,7 +186,11 @@ func (b *backend) died(m *died) {
 	if b.inc.Cause != nil {
 		cause = b.inc.Cause()
 	}
+	next := b.inc.PerCall
 	b.lost(cause)
+	if next {
+		b.open()
+	}
 	b.arm()
 }
 
@@ -197,7 +201,11 @@ func (b *backend) lost(cause string) {
 	}
 	b.sys.closeConn(b.conn)
 	b.conn, b.lastError = nil, cause
-	b.log.Warn("backend incarnation ended", slog.String("cause", cause), slog.String("runtime_id", b.inc.RuntimeID))
+	level := slog.LevelWarn
+	if b.inc.PerCall { // what answers is looked at with each call anyway
+		level = slog.LevelInfo
+	}
+	b.log.Log(context.Background(), level, "backend incarnation ended", slog.String("cause", cause), slog.String("runtime_id", b.inc.RuntimeID))
 	b.inc = broker.Incarnation{}
 	now := b.sys.now()
 	if now.Sub(b.upSince) >= steadyLife {

@@ -333,6 +333,34 @@ func TestDeathIsNoticedAndTheNextCallStartsANewIncarnation(t *testing.T) {
 	})
 }
 
+func TestABackendThatFindsOutWithEachCallChecksForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var expected string
+		up := &upstream{open: func(_ context.Context, life int) (*conn, error) {
+			return &conn{id: []string{"", "life-2", "life-3"}[life-1], perCall: true}, nil
+		}, call: func(_ context.Context, c *broker.Call, _ broker.Peer) (broker.Answer, error) {
+			expected = c.ExpectedRuntimeID
+			return broker.Answer{Result: text("its own words"), RuntimeID: "other"}, nil
+		}}
+		w := start(t, up)
+		for _, life := range []string{"", "life-2"} {
+			r := w.do(func(r *Request) { c := *r.Call; c.ExpectedRuntimeID = "x"; r.Call = &c })
+			if r.Answer == nil || r.Answer.RuntimeID != "other" || expected != "x" {
+				t.Fatalf("%q: %+v", life, r)
+			}
+			up.last().die()
+			synctest.Wait()
+			if life != "" {
+				return
+			}
+			// The next life is there at once, without a call and without a pause.
+			if v := w.Backends(context.Background())[0]; v.State != StateReady || v.RuntimeID == nil || *v.RuntimeID != "life-2" || v.Incarnations != 2 {
+				t.Fatalf("%+v", v)
+			}
+		}
+	})
+}
+
 func TestPanicOfABackendActorAnswersWhatItHeldAndStartsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

@@ -84,6 +84,7 @@ type conn struct {
 	reported bool
 	call     func(ctx context.Context, c *broker.Call, peer broker.Peer) (broker.Answer, error)
 	broken   bool // Incarnation panics
+	perCall  bool // it finds out with each call who answers
 	done     chan struct{}
 	once     sync.Once
 }
@@ -101,7 +102,7 @@ func (c *conn) Incarnation() broker.Incarnation {
 		server.Capabilities = json.RawMessage(`{"tasks":{"requests":{"tools":{"call":{}}}}}`)
 		tools[0].Raw = json.RawMessage(`{"name":"echo","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`)
 	}
-	return broker.Incarnation{RuntimeID: c.id, Reported: c.reported, Server: server, Tools: tools, Done: c.done, Cause: func() string { return "the test ended it" }}
+	return broker.Incarnation{RuntimeID: c.id, Reported: c.reported, Server: server, Tools: tools, PerCall: c.perCall, Done: c.done, Cause: func() string { return "the test ended it" }}
 }
 
 func (c *conn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {

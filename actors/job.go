@@ -38,7 +38,10 @@ func (m *jobStart) Reject(error) {
 		return
 	}
 	a := &jobAnswer{callID: m.req.Call.ID, stays: m.promote}
-	if !m.promote {
+	switch {
+	case m.standsBeside():
+		a.reply = m.adopted(nil)
+	case !m.promote:
 		m.give()
 		a.reply = Reply{Refusal: stoppingRefusal()}
 	}
@@ -129,6 +132,7 @@ type job struct {
 	fetch   bool   // the poll is for the result of a task that has ended
 	checked bool   // a recovered job's backend has shown the recorded runtime id
 	noted   time.Time
+	kept    bool   // the handle of tracked work is durable
 	panicky string // first line of a panic
 	counted bool   // in System.working
 }
@@ -144,6 +148,7 @@ func newJob(sys *System, start *jobStart) *job {
 			now := sys.now()
 			j.record.Status, j.record.StartedAt, j.record.Tracking, j.record.Promoted = broker.JobRunning, &now, start.track, true
 			j.record.RuntimeID = start.adopt.answer.RuntimeID
+			j.beside()
 		}
 		if start.promote {
 			j.step = stepClaim
@@ -204,10 +209,15 @@ func (j *job) started() {
 	case stepClaim:
 		j.sys.send(j.start.backend, &reown{sys: j.sys, callID: j.start.req.Call.ID, to: j.self, notify: j.self, begin: j.beginHook()})
 	case stepTrack:
-		j.sys.send(j.sys.supervisor, &track{id: j.record.ID, pid: j.self})
+		j.sys.send(j.sys.supervisor, j.toTrack())
 	case stepCreate:
 		j.write()
 	}
+}
+
+// toTrack asks for polls of the job.
+func (j *job) toTrack() *track {
+	return &track{id: j.record.ID, pid: j.self, backend: j.start.backend, pace: j.pace()}
 }
 
 // answer tells the session what its caller gets.
@@ -254,6 +264,8 @@ func (j *job) write() {
 		j.change(broker.JobChange{To: broker.JobRunning, At: j.sys.now(), RuntimeID: j.begin.runtimeID})
 	case stepFinish:
 		j.change(*j.final)
+	case stepTrack:
+		j.change(broker.JobChange{To: broker.JobRunning, At: j.sys.now(), RuntimeID: record.RuntimeID, Tracking: record.Tracking})
 	}
 }
 
@@ -283,7 +295,13 @@ func (j *job) written(m *jobWritten) {
 	case stepFinish:
 		j.finished(m)
 	case stepTrack:
-		if m.err != nil {
+		switch {
+		case m.err == nil:
+			j.kept = true
+			j.sys.delayed.Delete(j.record.ID)
+		case !j.kept && j.record.Tracking.Answer != nil: // a caller waits for it
+			j.writeLater(m.err)
+		default:
 			j.log.Warn("the handle of tracked work could not be written", slog.String("cause", m.err.Error()))
 		}
 	}
@@ -303,13 +321,17 @@ func (j *job) createdRecord(m *jobWritten) {
 		return
 	}
 	j.record = stored
-	j.answer(&jobAnswer{reply: Reply{Job: &stored}})
+	reply := Reply{Job: &stored}
+	if j.start.adopt != nil {
+		reply = j.start.adopted(&stored)
+	}
+	j.answer(&jobAnswer{reply: reply})
 	switch {
 	case j.start.adopt != nil:
 		j.step = stepTrack
 		j.working(false)
 		j.log.Info("job is tracked in its backend", slog.String("handle", stored.Tracking.Handle))
-		j.sys.send(j.sys.supervisor, &track{id: stored.ID, pid: j.self})
+		j.sys.send(j.sys.supervisor, j.toTrack())
 	case j.start.promote && stored.Status == broker.JobRunning:
 		j.step = stepRunning
 	case j.start.promote:
@@ -347,6 +369,12 @@ func (j *job) notCreated(err error) {
 			return
 		}
 		j.sys.send(j.start.backend, &reown{sys: j.sys, callID: j.start.req.Call.ID, to: j.start.owner, notify: j.self, back: true})
+		return
+	}
+	if j.start.standsBeside() {
+		j.log.Error("work that was started could not be made a job", slog.String("cause", err.Error()))
+		j.answer(&jobAnswer{reply: j.start.adopted(nil)})
+		j.done()
 		return
 	}
 	j.start.give()
@@ -456,36 +484,4 @@ func (j *job) callID() string {
 		return ""
 	}
 	return j.start.req.Call.ID
-}
-
-// giveUp answers what the actor holds. After a panic the record ends Failed;
-// after a stop it stays as it is, and the next start makes it Lost.
-func (j *job) giveUp() {
-	j.sys.jobs.Delete(j.record.ID)
-	j.sys.asked.end(j.record.ID)
-	j.working(false)
-	if j.step == stepDone {
-		return
-	}
-	if j.begin != nil {
-		j.begin.settle(stoppingRefusal())
-	}
-	for _, c := range j.cancels {
-		c.settle(errActorStopped)
-	}
-	if j.step == stepClaim || j.step == stepCreate {
-		j.answer(&jobAnswer{reply: Reply{Refusal: stoppingRefusal()}})
-	}
-	if j.panicky == "" {
-		return
-	}
-	j.stopOperation()
-	id, change := j.record.ID, broker.JobChange{To: broker.JobFailed, At: j.sys.now(), Reason: broker.CodeOperationFailed, Message: j.panicky}
-	sys, log := j.sys, j.log
-	sys.work.Go(func() {
-		if _, err := sys.journal.ChangeJob(context.Background(), id, change); err != nil && !errors.Is(err, broker.ErrJobFinal) {
-			log.Error("the end of a failed job could not be written", slog.String("cause", err.Error()))
-		}
-	})
-	sys.send(sys.supervisor, &jobEnded{id: j.record.ID, callID: j.callID()})
 }

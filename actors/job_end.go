@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ func (j *job) outcome(m *outcome) {
 		j.done()
 	case stepAccepted, stepStart, stepRunning:
 		if t := j.sys.trackable(j.start.req.Call, m.answer); t != nil {
-			j.follow(*t)
+			j.follow(*t, m.answer.RuntimeID)
 			return
 		}
 		if m.answer != nil && wantsInput(m.answer.Result) {
@@ -67,6 +68,9 @@ func (j *job) finish(c broker.JobChange) {
 	if j.begin != nil {
 		j.begin.settle(cancelledRefusal())
 		j.begin = nil
+	}
+	if !j.kept && j.step == stepTrack {
+		c.Tracking = j.record.Tracking // its write may have been overtaken
 	}
 	j.final, j.step = &c, stepFinish
 	j.retry.Reset()
@@ -139,6 +143,45 @@ func (j *job) reap(now time.Time) {
 	if j.step == stepCreate || j.step == stepClaim || j.step >= stepFinish || now.Before(j.record.StaleAt()) {
 		return
 	}
+	if t := j.record.Tracking; t != nil && t.Kind == broker.TrackApp {
+		j.finish(j.unreached(now))
+		return
+	}
 	j.stopOperation()
 	j.finish(broker.Reaped(j.record, now))
+}
+
+// giveUp answers what the actor holds. After a panic the record ends Failed;
+// after a stop it stays as it is, and the next start makes it Lost.
+func (j *job) giveUp() {
+	j.sys.jobs.Delete(j.record.ID)
+	j.sys.asked.end(j.record.ID)
+	j.working(false)
+	if j.step == stepDone {
+		return
+	}
+	if j.begin != nil {
+		j.begin.settle(stoppingRefusal())
+	}
+	for _, c := range j.cancels {
+		c.settle(errActorStopped)
+	}
+	switch {
+	case j.step == stepCreate && j.start.standsBeside():
+		j.answer(&jobAnswer{reply: j.start.adopted(nil)})
+	case j.step == stepClaim || j.step == stepCreate:
+		j.answer(&jobAnswer{reply: Reply{Refusal: stoppingRefusal()}})
+	}
+	if j.panicky == "" {
+		return
+	}
+	j.stopOperation()
+	id, change := j.record.ID, broker.JobChange{To: broker.JobFailed, At: j.sys.now(), Reason: broker.CodeOperationFailed, Message: j.panicky}
+	sys, log := j.sys, j.log
+	sys.work.Go(func() {
+		if _, err := sys.journal.ChangeJob(context.Background(), id, change); err != nil && !errors.Is(err, broker.ErrJobFinal) {
+			log.Error("the end of a failed job could not be written", slog.String("cause", err.Error()))
+		}
+	})
+	sys.send(sys.supervisor, &jobEnded{id: j.record.ID, callID: j.callID()})
 }

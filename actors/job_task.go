@@ -72,7 +72,7 @@ func (s *System) ownTask(call *broker.Call, a *broker.Answer) *broker.Tracking {
 
 // verbOf finds the verb that a tools/call names, by the backend's own name.
 func (s *System) verbOf(call *broker.Call) *catalog.Verb {
-	p, ok := s.snapshot.Load().Profile(call.Backend)
+	p, ok := s.profileOf(call.Backend)
 	if !ok || call.Method != "tools/call" {
 		return nil
 	}

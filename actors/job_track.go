@@ -30,6 +30,10 @@ func (s *System) trackable(call *broker.Call, a *broker.Answer) *broker.Tracking
 	if a == nil || a.Error != nil || a.ToolError() {
 		return nil
 	}
+	if t := s.following(call, a); t != nil {
+		t.Answer = a.Result
+		return t
+	}
 	if t := s.ownTask(call, a); t != nil {
 		return t
 	}
@@ -106,13 +110,16 @@ func firstText(result json.RawMessage) string {
 // follow turns a run into a tracked job. The handle is durable before the
 // first poll; if it cannot be written the job still tracks, and a restart
 // makes it Lost like any other.
-func (j *job) follow(t broker.Tracking) {
+func (j *job) follow(t broker.Tracking, runtimeID string) {
 	j.step = stepTrack
 	j.working(false)
 	j.record.Tracking = &t
-	j.change(broker.JobChange{To: broker.JobRunning, At: j.sys.now(), Tracking: &t})
+	if t.Kind == broker.TrackApp { // the life that answered, which is not known before
+		j.record.RuntimeID = runtimeID
+	}
+	j.write()
 	j.log.Info("job is tracked in its backend", slog.String("handle", t.Handle))
-	j.sys.send(j.sys.supervisor, &track{id: j.record.ID, pid: j.self})
+	j.sys.send(j.sys.supervisor, j.toTrack())
 }
 
 func (j *job) pollNow() {
@@ -121,7 +128,7 @@ func (j *job) pollNow() {
 	}
 	method, params := j.question()
 	o := j.toBackend(method, params)
-	if !j.checked && !j.record.Tracking.Kind.IsTask() {
+	if kind := j.record.Tracking.Kind; kind == broker.TrackApp || (!j.checked && !kind.IsTask()) {
 		o.call.ExpectedRuntimeID = j.record.RuntimeID
 	}
 	if j.fetch { // it may wait for the caller; the job's own limit counts
@@ -135,8 +142,11 @@ func (j *job) pollNow() {
 // question is how the backend is asked how the work stands.
 func (j *job) question() (method string, params json.RawMessage) {
 	t := j.record.Tracking
-	if t.Kind.IsTask() {
+	switch {
+	case t.Kind.IsTask():
 		return j.taskQuestion()
+	case t.Kind == broker.TrackApp:
+		return j.appQuestion()
 	}
 	arguments := json.RawMessage(nil)
 	if t.Rule != nil {
@@ -212,6 +222,8 @@ func (j *job) read(m *outcome) (change *broker.JobChange, known bool) {
 		return j.readTask(m)
 	case m.answer.Error != nil:
 		return nil, false
+	case t.Kind == broker.TrackApp:
+		return j.readApp(m)
 	case t.Rule != nil:
 		if m.answer.ToolError() {
 			return nil, false
@@ -272,7 +284,7 @@ func (j *job) goodPoll(now time.Time) {
 	t := *j.record.Tracking
 	t.LastGood = now
 	j.record.Tracking = &t
-	if now.Sub(j.noted) >= noteEvery {
+	if now.Sub(j.noted) >= noteEvery && j.record.Status == broker.JobRunning {
 		j.noted = now
 		j.change(broker.JobChange{To: broker.JobRunning, At: now, Tracking: &t})
 	}

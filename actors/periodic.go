@@ -21,7 +21,12 @@ const (
 // track schedules polls of a job: soon at first, then with growing pauses.
 func (s *supervisor) track(m *track) {
 	s.untrack(m.id)
-	t := &tracked{pid: m.pid, backoff: newBackoff(firstPoll, slowestPoll)}
+	t := &tracked{pid: m.pid, backend: m.backend, backoff: newBackoff(firstPoll, slowestPoll)}
+	if p := m.pace; p != nil {
+		t.backoff.InitialInterval, t.backoff.MaxInterval = p.First, p.Most
+		t.backoff.Multiplier, t.backoff.RandomizationFactor = p.Factor, p.Jitter
+		t.backoff.Reset()
+	}
 	s.tracks[m.id] = t
 	s.nextPoll(m.id, t)
 }

@@ -76,9 +76,10 @@ func (m *viewSession) Reject(error) { m.once.Do(func() { close(m.reply) }) }
 type inflight struct {
 	submit   *submit
 	backend  *actor.PID
-	claimed  bool // a job actor is making it a job
-	dropped  bool // the connection is gone
-	unwanted bool // cancelled after it was dropped, before its job was known
+	claimed  bool   // a job actor is making it a job
+	known    *Reply // what is answered if no job comes of it
+	dropped  bool   // the connection is gone
+	unwanted bool   // cancelled after it was dropped, before its job was known
 	timer    *time.Timer
 }
 
@@ -177,6 +178,12 @@ func (s *session) submit(m *submit) {
 			map[string]any{"in_flight": len(s.calls), "limit": limit}).Retry(time.Second)})
 		return
 	}
+	if req.Held {
+		if r := s.sys.hold(req.Call.Verb); r != nil {
+			m.settle(Reply{Refusal: r})
+			return
+		}
+	}
 	if bytes := req.Call.Bytes(); !s.sys.budget.Take(bytes) {
 		m.settle(Reply{Refusal: s.sys.budget.Refuse(bytes)})
 		return
@@ -190,7 +197,7 @@ func (s *session) submit(m *submit) {
 		return
 	}
 	s.sys.send(m.backend, &offer{
-		sys: s.sys, call: req.Call, owner: s.self, offered: s.sys.now(), peer: req.Peer,
+		sys: s.sys, call: req.Call, owner: s.self, offered: s.sys.now(), peer: req.Peer, away: req.Away,
 		queueTimeout: req.QueueTimeout, runTimeout: req.CallTimeout,
 	})
 	s.armPromotion(c, req.PromoteAfter)
@@ -219,6 +226,14 @@ func (s *session) outcome(m *outcome) {
 		return
 	}
 	reply := Reply{Answer: m.answer, Refusal: m.refusal, Timing: m.timing}
+	if t := s.sys.following(c.submit.req.Call, m.answer); t != nil {
+		// The caller gets the answer as it is, but not before the record.
+		c.claimed = true
+		reply.Untracked = true
+		c.known = &reply
+		s.sys.send(s.sys.supervisor, &jobStart{sys: s.sys, owner: s.self, backend: c.backend, req: c.submit.req, adopt: m, track: t})
+		return
+	}
 	if m.refusal != nil && m.refusal.Code == broker.CodeCancelled {
 		reply = Reply{Cancelled: true, Timing: m.timing}
 	}
@@ -356,6 +371,10 @@ func (s *session) giveUp() {
 		c := s.calls[0]
 		if !c.claimed {
 			s.sys.send(c.backend, &withdraw{callID: c.submit.req.Call.ID})
+		}
+		if c.known != nil {
+			s.end(c, *c.known)
+			continue
 		}
 		s.end(c, Reply{Refusal: stoppingRefusal()})
 	}

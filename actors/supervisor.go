@@ -69,8 +69,10 @@ type jobEnded struct{ id, callID string }
 
 // track asks for polls of a job.
 type track struct {
-	id  string
-	pid *actor.PID
+	id      string
+	pid     *actor.PID
+	backend *actor.PID   // that holds the work
+	pace    *broker.Pace // nil: the usual
 }
 
 // pollDue is the timer of a tracked job.
@@ -90,6 +92,7 @@ type (
 // tracked is the schedule of one tracked job.
 type tracked struct {
 	pid     *actor.PID
+	backend *actor.PID
 	backoff *backoff.ExponentialBackOff
 	timer   *time.Timer
 }
@@ -137,6 +140,10 @@ func (s *supervisor) Receive(ctx actor.Context) {
 		s.openInstance(ctx, m)
 	case *closeSession:
 		s.closeSession(m.key)
+	case *openBound:
+		s.openBound(ctx, m)
+	case *closeBound:
+		s.closeBound(m.id)
 	case *jobStart:
 		s.spawnJob(ctx, m)
 	case *cancelClaim:
@@ -157,6 +164,7 @@ func (s *supervisor) Receive(ctx actor.Context) {
 	case *reapTick:
 		s.after("reap", reapEvery, &reapTick{})
 		s.expireSessions()
+		s.expireBound()
 		s.findStale()
 	case *reapList:
 		s.reap(m)
@@ -241,6 +249,9 @@ func (s *supervisor) listed(m *listed) {
 		return
 	}
 	delete(s.unlisted, m.backend)
+	if src.Surface != nil {
+		return // its list is part of the program
+	}
 	src.Listed, src.Stale, src.Server, src.Tools = true, false, m.inc.Server, m.inc.Tools
 	s.rebuild()
 	if src.Native {
@@ -278,6 +289,7 @@ func (s *supervisor) rebuild() {
 		s.log.Warn("a verb is not served as it was listed", slog.String("backend", q.Backend), slog.String("verb", q.Verb), slog.String("code", q.Code), slog.String("reason", q.Reason))
 	}
 	s.sys.snapshot.Store(snapshot)
+	s.rebuildBound(s.generation, sources)
 	s.sys.hub.publish(Notice{Method: CatalogChanged})
 	s.publish()
 }

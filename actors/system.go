@@ -32,6 +32,10 @@ type Options struct {
 	// lives in a backend.
 	Tracked []broker.Job
 
+	// Bindable are the local apps that sessions may bring an instance of.
+	Bindable []Bindable
+
+	MaxBound           int           // such instances at once; default 64
 	MaxSessions        int           // default 10,000
 	MaxCallsPerSession int           // default 256
 	MaxBytesInFlight   int64         // default 512 MiB
@@ -68,23 +72,26 @@ type System struct {
 	supervisor *actor.PID
 
 	// shared, safe
-	snapshot     atomic.Pointer[catalog.Snapshot]
-	lists        atomic.Pointer[listState]
-	backends     sync.Map // name -> *backendRef
-	instances    sync.Map // backend NUL session -> *actor.PID
-	sessions     sync.Map // key -> *sessionRef
-	sessionCount atomic.Int64
-	jobs         sync.Map // job id -> *actor.PID
-	asked        asked
-	delayed      sync.Map // job id -> true: an outcome is known but not durable
-	inflight     atomic.Int64
-	working      atomic.Int64 // job actors whose work is not tracked elsewhere
-	lives        atomic.Uint64
-	calls        atomic.Uint64
-	stale        atomic.Uint64 // reports of an earlier life, dropped
-	closing      atomic.Bool
-	stopOnce     sync.Once
-	work         sync.WaitGroup
+	snapshot      atomic.Pointer[catalog.Snapshot]
+	lists         atomic.Pointer[listState]
+	backends      sync.Map // name -> *backendRef
+	instances     sync.Map // backend NUL session -> *actor.PID
+	bound         sync.Map // id -> *boundRef
+	boundCount    atomic.Int64
+	boundCatalogs atomic.Value // map[string]func() *catalog.Snapshot, by surface
+	sessions      sync.Map     // key -> *sessionRef
+	sessionCount  atomic.Int64
+	jobs          sync.Map // job id -> *actor.PID
+	asked         asked
+	delayed       sync.Map // job id -> true: an outcome is known but not durable
+	inflight      atomic.Int64
+	working       atomic.Int64 // job actors whose work is not tracked elsewhere
+	lives         atomic.Uint64
+	calls         atomic.Uint64
+	stale         atomic.Uint64 // reports of an earlier life, dropped
+	closing       atomic.Bool
+	stopOnce      sync.Once
+	work          sync.WaitGroup
 }
 
 type backendRef struct {
@@ -118,6 +125,7 @@ func Start(opts Options) (*System, error) {
 		return nil, errors.New("actors: Journal, Logger, Now and Random are required")
 	}
 	setDefault(&opts.MaxSessions, 10_000)
+	setDefault(&opts.MaxBound, 64)
 	setDefault(&opts.MaxCallsPerSession, 256)
 	setDefault(&opts.MaxBytesInFlight, 512<<20)
 	setDefault(&opts.SessionIdle, time.Hour)
@@ -189,7 +197,11 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 		ref.inflight.Add(-1)
 		s.inflight.Add(-1)
 	}()
-	backend := s.backendFor(ctx, req.Call.Backend, key)
+	backend, done, refusal := s.answering(ctx, &req, key)
+	if refusal != nil {
+		return Reply{Refusal: refusal}
+	}
+	defer done()
 	if backend == nil {
 		return Reply{Refusal: broker.Refuse(broker.CodeBackendUnavailable, "No backend of this name is configured.", map[string]any{"backend": req.Call.Backend})}
 	}
@@ -249,6 +261,19 @@ func (s *System) Attach(info SessionInfo) *broker.Refusal {
 
 // End closes a session; its calls are cancelled, its jobs go on.
 func (s *System) End(key string) { s.send(s.supervisor, &closeSession{key: key}) }
+
+// answering gives the actor that answers a request: of what its session brings,
+// else of what is configured.
+func (s *System) answering(ctx context.Context, req *Request, session string) (pid *actor.PID, done func(), refusal *broker.Refusal) {
+	if b := req.Binding; b != nil && b.Surface == req.Call.Backend {
+		ref, done, refusal := s.boundFor(ctx, req.Call.Principal, b)
+		if refusal != nil {
+			return nil, nil, refusal
+		}
+		return ref.pid, done, nil
+	}
+	return s.backendFor(ctx, req.Call.Backend, session), func() {}, nil
+}
 
 // backendFor gives the actor that answers a session's calls to a backend.
 func (s *System) backendFor(ctx context.Context, name, session string) *actor.PID {
@@ -311,8 +336,13 @@ func (s *System) newRecord(start *jobStart) broker.Job {
 	if v, ok := s.backends.Load(req.Call.Backend); ok && v.(*backendRef).cfg.StaleAfter != nil {
 		limit = v.(*backendRef).cfg.StaleAfter(req.Call.Verb)
 	}
+	instance := ""
+	if b := req.Binding; b != nil && b.Surface == req.Call.Backend {
+		instance = b.Place()
+	}
 	return broker.Job{
-		ID: id, Operation: req.Call.Verb, Status: broker.JobAccepted, SubmittedAt: now,
+		Instance: instance,
+		ID:       id, Operation: req.Call.Verb, Status: broker.JobAccepted, SubmittedAt: now,
 		Tenant: req.Call.Principal.Tenant, User: req.Call.Principal.User,
 		Session: req.Call.Session, CallID: req.Call.ID, Backend: req.Call.Backend,
 		IdempotencyKey: req.IdempotencyKey, Digest: req.Digest, Promoted: start.promote, Limit: limit,

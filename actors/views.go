@@ -99,6 +99,10 @@ func (s *System) Backends(ctx context.Context) []BackendView {
 		}
 		return true
 	})
+	s.bound.Range(func(_, v any) bool {
+		ask(v.(*boundRef).shown(), v.(*boundRef).pid)
+		return true
+	})
 	out := slices.Clone(s.opts.Disabled)
 	for _, a := range all {
 		v := BackendView{}

@@ -103,6 +103,10 @@ func TestRulesFindWhatTheyForbid(t *testing.T) {
 		{"berth/cmd/berth", "a.go", "berth/journal", false},
 		{"berth/cmd/berth", "a.go", "log", true},
 		{"berth/transport/rest", "a_test.go", "berth/cmd/berth", true},
+		{"berth/transport/app/resmon", "a.go", "berth/transport/app/resmontest", true},
+		{"berth/transport/app/resmon", "a_test.go", "berth/transport/app/resmontest", false},
+		{"berth/transport/app/resmontest/cmd", "a.go", "berth/transport/app/resmontest", false},
+		{"berth/cmd/berth", "a.go", "berth/transport/app/resmontest", true},
 		{"berth/broker", "a.go", "osmosis", false},
 	}
 	for _, tt := range tests {

@@ -74,6 +74,11 @@ var rules = []rule{
 		why:  "it satisfies Upstream with types of broker, so that actors can be tested without it and it without actors",
 	},
 	{
+		name: "the fake resmon is for tests",
+		in:   []string{"berth/..."}, but: []string{"berth/transport/app/resmontest/..."}, deny: []string{"berth/transport/app/resmontest/..."},
+		why: "what it answers is made up; only a test and its own command may start one",
+	},
+	{
 		name: "nobody imports cmd",
 		in:   []string{"berth/..."}, but: []string{"berth/cmd/..."}, deny: []string{"berth/cmd/..."}, always: true,
 		why: "only cmd wires",

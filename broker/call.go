@@ -186,6 +186,11 @@ type Incarnation struct {
 	// Flags are facts an operator should see, such as "tools/list repeats a cursor".
 	Flags []string
 	PID   int // of a child, else 0
+	// PerCall is true when which process answers is found out with each call:
+	// Open reached nothing, the backend itself checks an expected runtime id and
+	// refuses in its own words, and a life that ends because another process
+	// answers now is followed by the next at once.
+	PerCall bool
 	// Done is closed when the life is over; Cause then says why, in one sentence.
 	Done  <-chan struct{}
 	Cause func() string

@@ -49,6 +49,9 @@ const (
 	CodeNotFound            Code = "not_found"
 	CodeMethodNotAllowed    Code = "method_not_allowed"
 	CodeGlobalAdministrator Code = "global_administrator_required"
+	CodeReadOnly            Code = "read_only_session"
+	CodeTrackingExpired     Code = "tracking_expired"
+	CodeInstanceForbidden   Code = "instance_forbidden"
 	CodeHandleUnknown       Code = "handle_unknown"
 	CodeTargetsNotReady     Code = "targets_not_ready"
 )
@@ -95,6 +98,9 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeNotFound:            {false},
 	CodeMethodNotAllowed:    {false},
 	CodeGlobalAdministrator: {false},
+	CodeReadOnly:            {false},
+	CodeTrackingExpired:     {false},
+	CodeInstanceForbidden:   {false},
 	CodeHandleUnknown:       {false},
 	CodeTargetsNotReady:     {true},
 }

@@ -44,11 +44,16 @@ const maxFailureMessage = 1024
 // Tracking is the handle of work that lives in a backend and is followed by
 // polling it.
 type Tracking struct {
-	Kind     TrackKind `json:"kind,omitempty"`
-	Handle   string    `json:"handle"`         // the backend's own job id
-	Verb     string    `json:"verb,omitempty"` // upstream name of its status verb
-	Rule     *Track    `json:"rule,omitempty"` // of TrackVerb, as it was when the work began
-	LastGood time.Time `json:"lastGood"`
+	Kind   TrackKind `json:"kind,omitempty"`
+	Handle string    `json:"handle"`         // the backend's own job id
+	Verb   string    `json:"verb,omitempty"` // upstream name of its status verb
+	Rule   *Track    `json:"rule,omitempty"` // of TrackVerb, as it was when the work began
+	// Of TrackApp: Verb is the one that began the work. Ticket finds it while it
+	// is queued; then there is no handle yet. Answer is what the verb answered,
+	// where it is to be answered again.
+	Ticket   json.RawMessage `json:"ticket,omitempty"`
+	Answer   json.RawMessage `json:"answer,omitempty"`
+	LastGood time.Time       `json:"lastGood"`
 }
 
 // Job is the record of an accepted call. It is self-contained: nothing else is
@@ -75,6 +80,10 @@ type Job struct {
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 	Digest         string `json:"digest,omitempty"` // of verb and arguments, with the key
 
+	// Instance names what the caller's session was bound to, where that was not
+	// the configured backend. Its idempotency keys are apart from others.
+	Instance string `json:"instance,omitempty"`
+
 	Backend   string        `json:"backend"`
 	RuntimeID string        `json:"runtimeId,omitempty"` // incarnation that runs it
 	Promoted  bool          `json:"promoted,omitempty"`  // began as a call
@@ -90,7 +99,13 @@ type Job struct {
 }
 
 // Scope is what an idempotency key is unique in.
-func (j Job) Scope() string { return j.Tenant + "\x00" + j.User }
+func (j Job) Scope() string {
+	scope := j.Tenant + "\x00" + j.User
+	if j.Instance != "" {
+		scope += "\x00" + j.Instance
+	}
+	return scope
+}
 
 // JobChange is one step in a job's life, as data. A journal applies it with
 // [Job.Apply] inside its transaction, so the table is asked where it counts.

@@ -132,7 +132,7 @@ func (m *model) check(t *rapid.T, j broker.Job) {
 	if m.result != "" {
 		want.Result = json.RawMessage(m.result)
 	}
-	if m.tracked != (broker.Tracking{}) {
+	if m.tracked.Handle != "" {
 		want.Tracking = &m.tracked
 	}
 	if !reflect.DeepEqual(j, want) {

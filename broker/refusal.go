@@ -84,7 +84,11 @@ func (r *Refusal) NativeJSON() json.RawMessage {
 	slices.Sort(names)
 	out := []byte(`{"Error":`)
 	out = append(out, marshal(r.Message)...)
-	out = append(append(out, `,"Code":`...), marshal(r.Code)...)
+	code := r.Code
+	if code == CodeReadOnly {
+		code = "read_only" // what contracts/native.md calls it
+	}
+	out = append(append(out, `,"Code":`...), marshal(code)...)
 	for _, name := range names {
 		out = append(append(out, ','), marshal(name)...)
 		out = append(append(out, ':'), marshal(r.Detail[name])...)

@@ -21,6 +21,9 @@ const (
 	TrackTask TrackKind = "tasks/2025-11-25"
 	// TrackTaskExtension is a task of the extension io.modelcontextprotocol/tasks.
 	TrackTaskExtension TrackKind = "tasks/2026-07-28"
+	// TrackApp is work in a local app, whose contract says how it is followed,
+	// see [Follow].
+	TrackApp TrackKind = "app"
 )
 
 // IsTask reports whether the work is a task of the protocol, whose id nobody

@@ -16,6 +16,7 @@ type Snapshot struct {
 	verbs      []*Verb // of the merged profile, by name
 	every      []*Verb // those that only an exact profile has, too
 	profiles   map[string]*Profile
+	surfaces   map[string]bool
 }
 
 // Generation is the number that Build was given.
@@ -35,6 +36,9 @@ func (s *Snapshot) Profiles() []string {
 	names := slices.Sorted(maps.Keys(s.profiles))
 	return slices.DeleteFunc(names, func(n string) bool { return n == "" })
 }
+
+// HasSurface reports whether a backend has the surface of a name.
+func (s *Snapshot) HasSurface(name string) bool { return s.surfaces[name] }
 
 // Notes lists the upstream verbs that are served unchecked because their
 // schema cannot be used. It compiles every schema that was not needed yet.
@@ -60,7 +64,7 @@ func Build(generation uint64, sources []Source) (*Snapshot, []Quarantined) {
 	}
 	b.name()
 	b.alias(sources)
-	s := &Snapshot{generation: generation, profiles: map[string]*Profile{}, every: b.verbs}
+	s := &Snapshot{generation: generation, profiles: map[string]*Profile{}, surfaces: map[string]bool{}, every: b.verbs}
 	for _, v := range b.verbs {
 		if b.byName[v.Name] == v {
 			s.verbs = append(s.verbs, v)
@@ -73,6 +77,9 @@ func Build(generation uint64, sources []Source) (*Snapshot, []Quarantined) {
 	s.profiles[""] = b.merged(s.verbs, sources)
 	for i := range sources {
 		s.profiles[sources[i].Backend] = b.exact(&sources[i])
+		if surface := sources[i].Surface; surface != nil {
+			s.surfaces[surface.Name] = true
+		}
 	}
 	slices.SortStableFunc(b.faults, func(x, y Quarantined) int {
 		return cmp.Or(strings.Compare(x.Backend, y.Backend), strings.Compare(x.Verb, y.Verb), strings.Compare(x.Code, y.Code))
@@ -142,7 +149,7 @@ func (b *builder) read(s *Source) {
 	})
 	for i, t := range tools {
 		if i > 0 && t.Name == tools[i-1].Name {
-			b.fault(Quarantined{Backend: s.Backend, Verb: t.Name, Code: CodeDuplicate, Reason: "The backend lists this name twice; the first in byte order is served.", Extent: OutOfAll, Fatal: s.Native})
+			b.fault(Quarantined{Backend: s.Backend, Verb: t.Name, Code: CodeDuplicate, Reason: "The backend lists this name twice; the first in byte order is served.", Extent: OutOfAll, Fatal: s.declares()})
 			continue
 		}
 		b.record(s, t)
@@ -152,7 +159,7 @@ func (b *builder) read(s *Source) {
 // record makes one verb.
 func (b *builder) record(s *Source, t broker.Tool) {
 	bad := func(code, reason string) {
-		b.fault(Quarantined{Backend: s.Backend, Verb: t.Name, Code: code, Reason: reason, Extent: OutOfAll, Fatal: s.Native})
+		b.fault(Quarantined{Backend: s.Backend, Verb: t.Name, Code: code, Reason: reason, Extent: OutOfAll, Fatal: s.declares()})
 	}
 	if t.Name == "" || (s.Native && (fold(t.Name) != t.Name || len(t.Name) > maxName)) {
 		bad(CodeNameInvalid, "The name is empty, or no valid name of a native verb.")
@@ -163,24 +170,26 @@ func (b *builder) record(s *Source, t broker.Tool) {
 		bad(CodeSchemaInvalid, "The entry cannot be read: "+err.Error()+".")
 		return
 	}
-	v := &Verb{Name: t.Name, Upstream: t.Name, Backend: s.Backend, Native: s.Native, Seats: 1,
+	v := &Verb{Name: t.Name, Upstream: t.Name, Backend: s.Backend, Native: s.Native, Surface: s.Surface, Seats: 1, ReadOnly: s.Rules.ReadOnly,
 		HasOutputSchema: e.output, InputSchema: e.input, Own: t.Raw}
-	if !s.Native && s.Server.ProtocolVersion <= lastCoreTasks && tasksOf(s.Server.Capabilities) {
+	if !s.Native && s.Surface == nil && s.Server.ProtocolVersion <= lastCoreTasks && tasksOf(s.Server.Capabilities) {
 		v.OwnTask = e.task
 	}
-	if s.Native {
+	if !s.Native {
+		v.Name = outward(s.Backend + "__" + t.Name)
+	}
+	if s.declares() {
 		effects, declared := s.Effects[t.Name]
 		if !declared {
-			bad(CodeNoEffects, "A native verb must declare its effects.")
+			bad(CodeNoEffects, "A verb of the broker's own, or of a local app, must declare its effects.")
 			return
 		}
 		v.Effects, v.EffectsSource, v.Conditional = effects, FromNative, s.Conditional[t.Name]
-		if s.Surface {
-			v.EffectsSource = FromSurface
+		if s.Surface != nil {
+			v.EffectsSource, v.Held, v.Follow = FromSurface, slices.Contains(s.Surface.Held, t.Name), s.Surface.Follows[t.Name]
 		}
 		v.Control = slices.Contains(s.Control, t.Name)
 	} else {
-		v.Name = outward(s.Backend + "__" + t.Name)
 		v.Effects, v.EffectsSource, v.Conditional = effectsOf(t.Name, s.Rules, e.hints)
 	}
 	if code, reason := v.checkEffects(); code != "" {
@@ -200,10 +209,14 @@ func (b *builder) record(s *Source, t broker.Tool) {
 		}
 	}
 	s.Rules.apply(v)
-	v.Listed = e.render(v.Name, listedAnnotations(e.hints, v.Effects, v.EffectsSource, s.Native || s.Rules.TrustAnnotations))
+	v.Listed = e.render(v.Name, listedAnnotations(e.hints, v.Effects, v.EffectsSource, s.declares() || s.Rules.TrustAnnotations))
 	b.verbs = append(b.verbs, v)
 	b.own[s.Backend] = append(b.own[s.Backend], v)
 }
+
+// declares reports whether the source says itself what its verbs do, and no
+// configuration can say otherwise.
+func (s *Source) declares() bool { return s.Native || s.Surface != nil }
 
 // apply sets what a backend's configuration says about a verb.
 func (r Rules) apply(v *Verb) {

@@ -3,7 +3,11 @@ package catalog
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // The limits of an outward name (contracts/catalog.md section 1).
@@ -17,6 +21,42 @@ const NativeName = "berth"
 
 // prefixes are what harnesses put before a name; one of them is stripped.
 var prefixes = []string{"berth.", "mcp__berth__"}
+
+// maxPrefix is the longest prefix that configuration may add, in bytes.
+const maxPrefix = 64
+
+// CheckPrefix says why a harness prefix cannot be used: it ends in what parts it
+// from a name, so that no name is taken apart in its middle.
+func CheckPrefix(prefix string) error {
+	if prefix == "" || len(prefix) > maxPrefix {
+		return fmt.Errorf("a harness prefix has 1 to %d bytes", maxPrefix)
+	}
+	for _, end := range []string{"__", ".", "/", ":"} {
+		if strings.HasSuffix(prefix, end) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the harness prefix %q does not end in two underscores, a dot, a slash or a colon", prefix)
+}
+
+// WithPrefixes is the snapshot with more harness prefixes to strip in the merged
+// profile. Lists are the same.
+func (s *Snapshot) WithPrefixes(more []string) (*Snapshot, error) {
+	for _, prefix := range more {
+		if err := CheckPrefix(prefix); err != nil {
+			return nil, err
+		}
+	}
+	merged := *s.profiles[""]
+	merged.limited = &sync.Map{}
+	merged.prefixes = slices.Concat(more, prefixes)
+	// Of two that fit, the longer one is what the harness has put there.
+	slices.SortStableFunc(merged.prefixes, func(a, b string) int { return len(b) - len(a) })
+	out := *s
+	out.profiles = maps.Clone(s.profiles)
+	out.profiles[""] = &merged
+	return &out, nil
+}
 
 // fold replaces every character outside [A-Za-z0-9_-] by an underscore.
 func fold(name string) string {
@@ -49,9 +89,13 @@ func outward(full string) string {
 }
 
 // unprefixed gives name without one harness prefix.
-func unprefixed(name string) (string, bool) {
-	for _, p := range prefixes {
-		if rest, ok := strings.CutPrefix(name, p); ok {
+func (p *Profile) unprefixed(name string) (string, bool) {
+	known := p.prefixes
+	if known == nil {
+		known = prefixes
+	}
+	for _, prefix := range known {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
 			return rest, true
 		}
 	}

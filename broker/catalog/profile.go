@@ -22,9 +22,15 @@ type Profile struct {
 	name    string
 	exact   bool
 	native  bool
+	surface *Surface // of an exact profile
+	limit   Limit
+	reads   bool   // its backend may only read
 	items   []item // by outward name
 	byName  map[string]*Verb
 	aliases map[string]*Verb // merged only
+
+	prefixes []string // merged only; nil: those that are built in
+
 	pending []string
 	stale   []string // listed, but not in this broker's life
 	server  *broker.ServerInfo
@@ -33,6 +39,7 @@ type Profile struct {
 	taskPages func() []json.RawMessage
 	digest    func() string
 	words     func() []candidate
+	limited   *sync.Map // Limit -> *Profile
 }
 
 // item is one line of a list.
@@ -94,7 +101,7 @@ func (p *Profile) Resolve(name string) (*Verb, bool) {
 	if v, ok := p.lookup(name); ok || p.exact {
 		return v, ok
 	}
-	if bare, cut := unprefixed(name); cut {
+	if bare, cut := p.unprefixed(name); cut {
 		return p.lookup(bare)
 	}
 	return nil, false
@@ -190,6 +197,7 @@ func (p *Profile) finish() *Profile {
 			p.items[i].task = withTaskSupport(it.raw, it.verb)
 		}
 	}
+	p.items = slices.DeleteFunc(p.items, func(it item) bool { return p.Denied(it.verb) })
 	all := func(tasks bool) func() []json.RawMessage {
 		return sync.OnceValue(func() []json.RawMessage {
 			pages := []json.RawMessage{p.render(0, tasks)}
@@ -213,7 +221,7 @@ func (p *Profile) finish() *Profile {
 
 // merged makes the profile of all backends.
 func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
-	p := &Profile{aliases: b.aliases}
+	p := &Profile{aliases: b.aliases, limited: &sync.Map{}}
 	for _, v := range verbs {
 		p.items = append(p.items, item{name: v.Name, verb: v, raw: v.Listed})
 	}
@@ -231,7 +239,7 @@ func (b *builder) merged(verbs []*Verb, sources []Source) *Profile {
 // native verbs that every backend's profile has. Where the backend has a verb
 // of that name, it keeps it, and the native one is berth__NAME.
 func (b *builder) exact(s *Source) *Profile {
-	p := &Profile{name: s.Backend, exact: true, native: s.Native}
+	p := &Profile{name: s.Backend, exact: true, native: s.Native, surface: s.Surface, reads: s.Rules.ReadOnly, limited: &sync.Map{}}
 	if s.Listed {
 		server := s.Server
 		p.server = &server
@@ -251,8 +259,8 @@ func (b *builder) exact(s *Source) *Profile {
 		p.items = append(p.items, item{name: v.Upstream, verb: v, raw: raw})
 	}
 	for _, v := range b.beside {
-		if s.Native {
-			break // they are its own
+		if s.Native || s.Surface != nil {
+			break // they are its own, or it is a contract to which nothing is added
 		}
 		it := item{name: v.Name, verb: v, raw: v.Listed}
 		if taken[it.name] {

@@ -2,9 +2,11 @@ package catalog
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"berth/broker"
@@ -117,7 +119,7 @@ func FuzzResolve(f *testing.F) {
 			p := profile(t, s, profileName)
 			v, ok := p.Resolve(name)
 			if ok {
-				bare, _ := unprefixed(name)
+				bare, _ := p.unprefixed(name)
 				known := func(n string) bool {
 					return n == v.Name || n == v.Upstream || slices.Contains(v.Aliases, n)
 				}
@@ -132,6 +134,62 @@ func FuzzResolve(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestResolutionIsTheModel holds Resolve to the rule: the name as it stands, else
+// without its longest harness prefix; nothing else, and one prefix only.
+func TestResolutionIsTheModel(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		built, _ := Build(1, drawSources(r))
+		more := rapid.SliceOfN(rapid.SampledFrom([]string{"cursor:", "mcp__", "tools/", "x.", "berth__"}), 0, 3).Draw(r, "prefixes")
+		s, err := built.WithPrefixes(more)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if a, b := lists(t, built), lists(t, s); !reflect.DeepEqual(a, b) {
+			r.Fatal("prefixes change a list")
+		}
+		byName := map[string]*Verb{}
+		for _, v := range s.Verbs() {
+			byName[v.Name] = v
+			for _, a := range v.Aliases {
+				byName[a] = v
+			}
+		}
+		known := slices.Sorted(maps.Keys(byName))
+		name := rapid.SampledFrom(append([]string{"berth.", "mcp__berth__"}, more...)).Draw(r, "first")
+		if rapid.Bool().Draw(r, "bare") {
+			name = ""
+		}
+		name += rapid.SampledFrom(append(known, "nothing", "berth.")).Draw(r, "name")
+		if rapid.Bool().Draw(r, "another case") {
+			name = strings.ToUpper(name)
+		}
+		want := byName[name]
+		if want == nil {
+			cut := ""
+			for _, p := range append([]string{"berth.", "mcp__berth__"}, more...) {
+				if strings.HasPrefix(name, p) && len(p) > len(cut) {
+					cut = p
+				}
+			}
+			if cut != "" {
+				want = byName[name[len(cut):]]
+			}
+		}
+		if got, ok := profile(t, s, "").Resolve(name); got != want || ok != (want != nil) {
+			r.Fatalf("%q resolves to %+v, want %+v", name, got, want)
+		}
+	})
+}
+
+func TestPrefixesThatPartNothingAreRefused(t *testing.T) {
+	s := build(t, native())
+	for _, prefix := range []string{"", "mcp", "mcp_", "é", strings.Repeat("x", 64) + "."} {
+		if _, err := s.WithPrefixes([]string{prefix}); err == nil {
+			t.Errorf("%q is taken", prefix)
+		}
+	}
 }
 
 func FuzzOutwardName(f *testing.F) {

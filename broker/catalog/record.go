@@ -20,6 +20,7 @@ type Rules struct {
 	Seats            map[string]int
 	Tracks           map[string]*broker.Track // how the work that a verb starts is followed
 	RequireTask      []string                 // verbs that only a client which takes tasks may call
+	ReadOnly         bool                     // verbs that do more than read are refused
 }
 
 // Source is what is known of one backend.
@@ -32,14 +33,17 @@ type Source struct {
 	Tools   []broker.Tool
 	Rules   Rules
 
-	// The rest is for native families only.
-	Aliases map[string]string         // alias -> verb
+	Surface *Surface // of a local app; nil for what is passed through
+
+	// Native families and surfaces declare these.
 	Effects map[string]broker.Effects // of every verb
 	// Conditional holds, by verb, rules that narrow Effects for some arguments.
 	Conditional map[string][]EffectRule
-	Surface     bool     // an app's own contract: its effects are from FromSurface
 	Control     []string // verbs of the control lane: never queued, no seat
-	Beside      []string // verbs that stand in every backend's exact profile too
+
+	// The rest is for native families only.
+	Aliases map[string]string // alias -> verb
+	Beside  []string          // verbs that stand in every backend's exact profile too
 }
 
 // The sources of a verb's effects (contracts/catalog.md section 4).
@@ -57,6 +61,7 @@ type Verb struct {
 	Upstream string // what the backend calls it, byte for byte
 	Backend  string
 	Native   bool
+	Surface  *Surface // whose contract it is; nil for none of its own
 	Aliases  []string // sorted; callable, never listed
 
 	Effects       broker.Effects // upper bound: what some arguments may do
@@ -68,7 +73,10 @@ type Verb struct {
 	RequireTask  bool          // called only by clients that take tasks; Long then
 	OwnTask      TaskSupport   // what the backend's own entry says
 	Control      bool
-	Seats        int // at least 1
+	Follow       *broker.Follow // nil: it starts no work that a surface follows
+	Held         bool           // a hold stops its calls
+	ReadOnly     bool           // of a backend that may only read
+	Seats        int            // at least 1
 	PromoteAfter *time.Duration
 	CallTimeout  *time.Duration
 

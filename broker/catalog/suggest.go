@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"berth/broker/catalog/search"
 )
 
 const (
@@ -24,30 +26,15 @@ type candidate struct {
 func (p *Profile) candidates() []candidate {
 	out := make([]candidate, 0, len(p.items))
 	for _, it := range p.items {
-		c := candidate{name: it.name, forms: []string{plain(it.name), plain(it.verb.Upstream), plain(it.verb.Name)}, near: 2}
+		c := candidate{name: it.name, forms: []string{search.Fold(it.name), search.Fold(it.verb.Upstream), search.Fold(it.verb.Name)}, near: 2}
 		if !p.exact {
 			for _, a := range it.verb.Aliases {
-				c.forms = append(c.forms, plain(a))
+				c.forms = append(c.forms, search.Fold(a))
 			}
 		}
 		out = append(out, c)
 	}
 	return out
-}
-
-// plain folds a name for comparison: lower case, separators dropped.
-func plain(name string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
-			return r
-		case r < 128:
-			return -1
-		}
-		return r
-	}, name)
 }
 
 // Suggest lists at most three names of this profile that name may have been
@@ -58,10 +45,10 @@ func (p *Profile) Suggest(name string) []string {
 	if len(name) > maxGuess {
 		return nil
 	}
-	if bare, cut := unprefixed(name); cut && !p.exact {
+	if bare, cut := p.unprefixed(name); cut && !p.exact {
 		name = bare
 	}
-	query := plain(name)
+	query := search.Fold(name)
 	if query == "" {
 		return nil
 	}
@@ -77,7 +64,7 @@ func (p *Profile) Suggest(name string) []string {
 			best = 0
 		} else if len(query) >= minGuess {
 			for _, form := range c.forms[:c.near] {
-				best = min(best, distance(query, form, limit))
+				best = min(best, search.Distance(query, form, limit))
 			}
 		}
 		if best <= limit {
@@ -92,36 +79,4 @@ func (p *Profile) Suggest(name string) []string {
 		out = append(out, h.name)
 	}
 	return out
-}
-
-// distance is the Damerau-Levenshtein distance (adjacent letters swapped count
-// as one) in bytes, or limit+1 when it is more than limit.
-func distance(a, b string, limit int) int {
-	if d := len(a) - len(b); d > limit || -d > limit {
-		return limit + 1
-	}
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		least := row[0]
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-			least = min(least, row[j])
-		}
-		if least > limit {
-			return limit + 1
-		}
-		before, last, row = last, row, before
-	}
-	return min(last[len(b)], limit+1)
 }

@@ -17,9 +17,10 @@ const (
 )
 
 // TakesTask reports whether a call of the verb may be asked for as a task: the
-// broker makes a job of each, or the backend has tasks of its own for it.
+// broker makes a job of each, or the backend has tasks of its own for it. A
+// surface's contract knows no tasks.
 func (v *Verb) TakesTask() bool {
-	return !v.Native && (v.Long || v.OwnTask != TaskForbidden)
+	return !v.Native && v.Surface == nil && (v.Long || v.OwnTask != TaskForbidden)
 }
 
 // taskSupport is what a client is told: a plain call is answered, too, with the

@@ -50,6 +50,21 @@ type Broker struct {
 	// Rules for clients, by the beginning of the name that a client gives of
 	// itself (`clientInfo.name`); the longest beginning that fits applies.
 	Clients []ClientRule `key:"clients" keyed:"Prefix"`
+	// Rules for profiles, by their names: a backend's, `berth`, or `full` for the
+	// one of all backends.
+	Profiles []ProfileRule `key:"profiles" keyed:"Name"`
+}
+
+// MergedProfile is what configuration calls the profile of all backends.
+const MergedProfile = "full"
+
+// ProfileRule is what applies to whoever is served by a profile.
+type ProfileRule struct {
+	// The profile's name.
+	Name string
+	// Lists and runs only verbs that read; every other is refused as
+	// `read_only_session` before its arguments are looked at.
+	ReadOnly bool `key:"read_only" default:"false"`
 }
 
 // ClientRule is what applies to clients whose name begins with a prefix.
@@ -59,17 +74,10 @@ type ClientRule struct {
 	// How long such a client is kept waiting before its call becomes a job.
 	// Without it the broker's own table of measured clients applies.
 	PromoteAfter time.Duration `key:"promote_after" never:"true" min:"1s" max:"24h"`
-}
-
-// Client gives the rule with the longest prefix of name.
-func (b Broker) Client(name string) (ClientRule, bool) {
-	best, found := ClientRule{}, false
-	for _, rule := range b.Clients {
-		if strings.HasPrefix(name, rule.Prefix) && (!found || len(rule.Prefix) > len(best.Prefix)) {
-			best, found = rule, true
-		}
-	}
-	return best, found
+	// The longest message that such a client takes; an answer over it is refused
+	// as `answer_too_large`. Without it the broker's own table applies: 15 MiB for
+	// the clients that were seen to drop longer ones, no limit for others.
+	MaxAnswer Size `key:"max_answer" min:"1KiB" max:"1GiB"`
 }
 
 // Kind is how a backend is reached.
@@ -79,6 +87,7 @@ type Kind string
 const (
 	Stdio Kind = "stdio"
 	HTTP  Kind = "http"
+	App   Kind = "app" // never written: it follows from `app`
 )
 
 // Backend is one entry of `mcpServers`.
@@ -93,7 +102,9 @@ type Backend struct {
 	Command string `key:"command"`
 	// Its arguments.
 	Args SecretList `key:"args"`
-	// Variables added to the child's environment.
+	// Variables added to the child's environment. Of an app: the variables that
+	// say where it is; without this key they are those of the broker's own
+	// environment. The two are never merged.
 	Env SecretMap `key:"env"`
 	// The child's working directory. A relative path starts at the directory of
 	// the configuration file, which is also the default.
@@ -109,8 +120,11 @@ type Backend struct {
 // Address says where the backend is without anything that may be a
 // credential: the program's name, or the scheme and host of the endpoint.
 func (b Backend) Address() string {
-	if b.Kind == Stdio {
+	switch b.Kind {
+	case Stdio:
 		return path.Base(strings.ReplaceAll(b.Command, `\`, "/"))
+	case App:
+		return b.Settings.App
 	}
 	u, err := parseURL(b.URL.Reveal())
 	if err != nil {
@@ -148,9 +162,17 @@ const (
 
 // Settings is the `berth` object of an entry.
 type Settings struct {
+	// Names a local app that this entry stands for, instead of a `command` or a
+	// `url`: its verbs are those of its own contract ([resmon](resmon.md)), and
+	// its `env` says where it is.
+	App string `key:"app" enum:"resmon"`
 	// Passes the backend over: it is shown and never started. The key `disabled`
 	// beside `command` or `url`, which some clients write, means the same.
 	Disabled bool `key:"disabled" default:"false"`
+	// Only verbs that read are listed and run, whoever calls; every other is
+	// refused as `read_only_session` before its arguments are looked at. A verb
+	// without known effects counts as one that writes.
+	ReadOnly bool `key:"read_only" default:"false"`
 	// When the backend is brought up. `lazy`: by the first call that needs it,
 	// or by the first list as long as Berth has never seen its tools. `eager`:
 	// when the broker starts.
@@ -158,7 +180,8 @@ type Settings struct {
 	// Who shares one incarnation. `shared`: all sessions. `session`: each
 	// session has its own.
 	Instances Instances `key:"instances" default:"shared" enum:"shared|session"`
-	// Seats: calls that run at once.
+	// Seats: calls that run at once. For an app the default is the app's own: 4
+	// for resmon.
 	MaxInFlight int `key:"max_in_flight" default:"16" min:"1" max:"10000"`
 	// Calls that wait for a seat; a further one is refused as `overloaded`, except
 	// the first of a session that has none waiting (up to half as many again).

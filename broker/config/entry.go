@@ -35,8 +35,19 @@ func parseEntry(r *report, m member, env func(string) (string, bool)) Backend {
 		return e.backend
 	}
 	e.fields, e.dropped = fields(r, m.value, conventionKeys)
+	name := e.appOf()
+	app, isApp := apps[name]
+	if isApp {
+		e.backend.Settings.MaxInFlight = app.seats
+	}
 	e.settings()
 	e.expander.off = e.backend.Settings.Disabled
+	if isApp {
+		e.app(app)
+	}
+	if name != "" { // one that is none was refused with the settings
+		return e.backend
+	}
 	switch e.kind() {
 	case Stdio:
 		e.stdio()
@@ -139,7 +150,7 @@ func (e *entry) kind() Kind {
 			hint = "; write " + other + " as url, with type http"
 		}
 	}
-	e.refuse(e.node, "needs a command (a program to start) or a url (a streamable HTTP endpoint)%s", hint)
+	e.refuse(e.node, "needs a command (a program to start), a url (a streamable HTTP endpoint) or a local app (app, in its berth object)%s", hint)
 	return ""
 }
 

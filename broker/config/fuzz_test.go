@@ -59,7 +59,8 @@ func keepsItsPromises(t *testing.T, c *Config) {
 			t.Errorf("two backends %q", e.Name)
 		}
 		for name, ok := range map[string]bool{
-			"name": checkName(e.Name) == nil, "kind": (e.Kind == Stdio && e.Command != "" && e.URL.Empty()) || (e.Kind == HTTP && e.Command == "" && len(e.Args) == 0),
+			"name": checkName(e.Name) == nil, "kind": (e.Kind == Stdio && e.Command != "" && e.URL.Empty()) || (e.Kind == HTTP && e.Command == "" && len(e.Args) == 0) ||
+				(e.Kind == App && apps[s.App].seats > 0 && e.Command == "" && e.URL.Empty()),
 			"seats":    s.MaxInFlight >= 1 && s.MaxQueued >= 0 && s.MaxQueuedJobs >= 0,
 			"times":    s.QueueTimeout > 0 && s.StartTimeout > 0 && s.CallTimeout > 0 && s.CancelGrace >= 0,
 			"optional": (s.IdleTimeout == Never || s.IdleTimeout > 0) && (s.PromoteAfter == Never || s.PromoteAfter >= 0),

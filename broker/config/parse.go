@@ -77,6 +77,7 @@ func (c *Config) fill(root *node, r *report, env func(string) (string, bool)) {
 			r.refuse(n, "max_bytes_in_flight (%s) is less than max_body (%s), so a large call could never run", c.Broker.MaxBytesInFlight, c.Broker.MaxBody)
 		}
 	}
+	defer func() { c.checkProfiles(r, top["berth"]) }()
 	servers := top["mcpServers"]
 	if servers == nil {
 		r.notes = append(r.notes, problemAt(root, "there is no mcpServers object, so no backend is served"))
@@ -86,7 +87,7 @@ func (c *Config) fill(root *node, r *report, env func(string) (string, bool)) {
 		r.refuse(servers, "must be an object of backends, not %s", servers.kind)
 		return
 	}
-	seen := map[string]bool{}
+	seen, entries := map[string]bool{}, map[string]*node{}
 	for _, m := range servers.members {
 		switch {
 		case seen[m.key]:
@@ -97,6 +98,8 @@ func (c *Config) fill(root *node, r *report, env func(string) (string, bool)) {
 			c.Backends = append(c.Backends, parseEntry(r, m, env))
 		}
 		seen[m.key] = true
+		entries[m.key] = m.value
 	}
 	slices.SortFunc(c.Backends, func(a, b Backend) int { return cmp.Compare(a.Name, b.Name) })
+	c.checkApps(r, entries)
 }

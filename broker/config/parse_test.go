@@ -102,7 +102,8 @@ func TestEveryKeyIsRead(t *testing.T) {
 	want := &Config{
 		Broker: Broker{Listen: "[::1]:0", AllowedHosts: []string{"berth.example.com", "10.0.0.1:7420"}, MaxSessions: 5, MaxCallsPerSession: 6,
 			MaxStreams: 7, MaxBody: 2 << 10, MaxBytesInFlight: 3 << 10, LogLevel: "debug",
-			Clients: []ClientRule{{"claude", 200 * time.Second}, {"claude-code", Never}}},
+			Clients:  []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}},
+			Profiles: []ProfileRule{{"web", true}, {"full", false}}},
 		Backends: []Backend{
 			{Name: "app", Kind: Stdio, Command: "/srv/app/bin", Args: SecretList{NewSecret("--port"), NewSecret("8080"), NewSecret("--fast"), NewSecret("true")},
 				Env: SecretMap{"A": NewSecret("1"), "B": NewSecret("s3cr3t-value")}, Cwd: "work",
@@ -113,7 +114,8 @@ func TestEveryKeyIsRead(t *testing.T) {
 						Tracks: TrackRule{Handle: "/a~1b/0", Verb: "export_status", Argument: "id", Status: "/s", Running: []string{"r"}, Succeeded: []string{"ok", "fine"},
 							Failed: []string{"f"}, Cancelled: []string{"c"}, Lost: []string{"l"}, Result: "/out", Message: "/why"}}, {Glob: "get_?", PromoteAfter: Never}},
 					TrustAnnotations: true, Effects: []EffectRule{{"find_*", broker.Read}, {"drop", broker.Write | broker.Destroy}},
-					MaxAnswer: 1 << 20, Handshake: true, HeadersTTL: Never, HeadersTimeout: 10 * time.Second, Disabled: false}},
+					MaxAnswer: 1 << 20, Handshake: true, HeadersTTL: Never, HeadersTimeout: 10 * time.Second, Disabled: false, ReadOnly: true}},
+			{Name: "lab", Kind: App, Env: SecretMap{"RESMON_PORT": NewSecret("5001"), "RESMON_STATE_DIR": NewSecret("/srv/app/state")}, Settings: appSettings()},
 			{Name: "web", Kind: HTTP, URL: NewSecret("https://api.example.com/mcp"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Settings: tokenSettings()},
 			{Name: "zz", Kind: Stdio, Command: "z", Env: SecretMap{}, Settings: disabledSettings()},
 		},
@@ -125,13 +127,19 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Errorf("passed over: %+v", c.Notes)
 	}
 	used := keysIn(t, yamlOfEveryKey)
-	for _, of := range []any{Broker{}, ClientRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}} {
+	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}} {
 		for _, key := range keysOf(reflect.TypeOf(of)) {
 			if !used[key] {
 				t.Errorf("the key %s of %T is not in this test", key, of)
 			}
 		}
 	}
+}
+
+func appSettings() Settings {
+	s := DefaultSettings()
+	s.App, s.MaxInFlight = "resmon", 4
+	return s
 }
 
 func tokenSettings() Settings {
@@ -199,6 +207,10 @@ mcpServers:
       max_answer: 1MiB
       cancel_grace: 0s
       handshake: true
+      read_only: true
+  lab:
+    env: {RESMON_PORT: 5001, RESMON_STATE_DIR: "${DIR}/state"}
+    berth: {app: resmon}
   web:
     url: https://${HOST}/mcp
     headers: {X-Key: "${TOKEN}"}
@@ -221,7 +233,10 @@ berth:
   log_level: debug
   clients:
     claude: {promote_after: 200s}
-    claude-code: {promote_after: never}
+    claude-code: {promote_after: never, max_answer: 20MiB}
+  profiles:
+    web: {read_only: true}
+    full: {}
 `
 
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
@@ -306,16 +321,6 @@ func TestBerthsOwnRegistrationIsPassedOver(t *testing.T) {
 	}
 }
 
-func TestLongestPrefixOfAClientApplies(t *testing.T) {
-	b := parse(t, "a.yaml", yamlOfEveryKey).Broker
-	for name, want := range map[string]time.Duration{"claude-code": Never, "claude-code/2": Never, "claude-ai": 200 * time.Second, "codex": 0, "": 0} {
-		rule, ok := b.Client(name)
-		if rule.PromoteAfter != want || ok != (want != 0) {
-			t.Errorf("%q: %v %v, want %v", name, rule, ok, want)
-		}
-	}
-}
-
 func TestBackendSaysWhereItIsWithoutSecrets(t *testing.T) {
 	c := parse(t, "a.json", `{"mcpServers": {"a": {"command": "/opt/x/tool"}, "b": {"url": "https://h:8443/path/${TOKEN}?key=${TOKEN}"}, "c": {"command": "x", "cwd": "/abs"}, "d": {"command": "x", "cwd": "rel"}}}`)
 	for i, want := range []string{"tool", "https://h:8443", "x", "x"} {
@@ -339,5 +344,22 @@ func TestTheClosestRuleSaysWhenAJobIsStale(t *testing.T) {
 	}
 	if got := (Settings{}).StaleAfter("x"); got != 0 {
 		t.Errorf("without rules: %d", got)
+	}
+}
+
+func TestAppsAreToldApartByTheirVariables(t *testing.T) {
+	for _, tt := range []struct{ name, text string }{
+		{"one without", `{"mcpServers": {"a": {"berth": {"app": "resmon"}}}}`},
+		{"one without beside one with", `{"mcpServers": {"a": {"berth": {"app": "resmon"}}, "b": {"env": {"RESMON_PORT": "1"}, "berth": {"app": "resmon"}}}}`},
+		{"an object of none is one of its own", `{"mcpServers": {"a": {"berth": {"app": "resmon"}}, "b": {"env": {}, "berth": {"app": "resmon"}}}}`},
+		{"a disabled one does not count", `{"mcpServers": {"a": {"berth": {"app": "resmon"}}, "b": {"berth": {"app": "resmon", "disabled": true}}}}`},
+	} {
+		c := parse(t, "a.json", tt.text)
+		if own := c.Backends[0].Env != nil; own || c.Backends[0].Address() != "resmon" {
+			t.Errorf("%s: %+v", tt.name, c.Backends[0])
+		}
+		if len(c.Backends) > 1 && !c.Backends[1].Settings.Disabled && c.Backends[1].Env == nil {
+			t.Errorf("%s: the second has no variables of its own", tt.name)
+		}
 	}
 }

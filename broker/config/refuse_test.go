@@ -85,7 +85,7 @@ func TestProblemsAreNamedWithTheirPlace(t *testing.T) {
 		{"a header twice", entryWith(`{"url": "http://h", "headers": {"X-A": "1", "x-a": "2"}}`), "2:45 /mcpServers/a/headers/x-a", "twice"},
 		{"a header of two lines", entryWith(`{"url": "http://h", "headers": {"X-A": "${LINE}"}}`), "2:40 /mcpServers/a/headers/X-A", "control character"},
 
-		{"an unknown key of Berth", berthWith(`{"max_inflight": 3}`), "3:2 /mcpServers/a/berth/max_inflight", "is no key of Berth's here; the keys are call_timeout, "},
+		{"an unknown key of Berth", berthWith(`{"max_inflight": 3}`), "3:2 /mcpServers/a/berth/max_inflight", "is no key of Berth's here; the keys are app, call_timeout, "},
 		{"a key of Berth twice", berthWith(`{"start": "lazy", "start": "eager"}`), "3:19 /mcpServers/a/berth/start", "twice"},
 		{"settings that are text", berthWith(`"lazy"`), "3:1 /mcpServers/a/berth", "must be an object"},
 		{"a word that is not offered", berthWith(`{"start": "now"}`), "3:11 /mcpServers/a/berth/start", `"now" must be one of lazy, eager`},
@@ -119,6 +119,14 @@ func TestProblemsAreNamedWithTheirPlace(t *testing.T) {
 		{"an unknown effect", berthWith(`{"effects": [{"verb": "a", "is": ["read", "delete"]}]}`), "3:43 /mcpServers/a/berth/effects/0/is/1", `"delete" must be one of`},
 		{"a read that writes", berthWith(`{"effects": [{"verb": "a", "is": ["read", "write"]}]}`), "3:34 /mcpServers/a/berth/effects/0/is", "read stands alone"},
 
+		{"an app that is not known", entryWith(`{"berth": {"app": "resmom"}}`), "2:19 /mcpServers/a/berth/app", "must be one of resmon"},
+		{"an app with a command", entryWith(`{"command": "x", "berth": {"app": "resmon"}}`), "2:13 /mcpServers/a/command", "do not go together"},
+		{"an app with a url", entryWith(`{"url": "http://h", "berth": {"app": "resmon"}}`), "2:9 /mcpServers/a/url", "do not go together"},
+		{"a variable that is not the app's", entryWith(`{"env": {"RESMON_MCP_READONLY": "1"}, "berth": {"app": "resmon"}}`), "2:10 /mcpServers/a/env/RESMON_MCP_READONLY", "no variable of resmon; they are RESMON_PORT, "},
+		{"effects of an app", entryWith(`{"berth": {"app": "resmon", "effects": []}}`), "2:29 /mcpServers/a/berth/effects", "its contract says it"},
+		{"an app for each session", entryWith(`{"berth": {"app": "resmon", "instances": "session"}}`), "2:29 /mcpServers/a/berth/instances", "its contract says it"},
+		{"a second app without variables of its own", "{\"mcpServers\": {\"a\": {\"berth\": {\"app\": \"resmon\"}},\n\"b\": {\"berth\": {\"app\": \"resmon\"}}}}", "2:6 /mcpServers/b", "neither this backend nor \"a\" has an env of its own"},
+		{"a rule for a profile of nothing", `{"berth": {"profiles": {"x": {"read_only": true}}}}`, "1:30 /berth/profiles/x", "is no profile"},
 		{"a headers_command without a program", webWith(`{"headers_command": []}`), "3:21 /mcpServers/a/berth/headers_command", "must name a program"},
 		{"a headers_command of an empty program", webWith(`{"headers_command": ["", "x"]}`), "3:22 /mcpServers/a/berth/headers_command/0", "must name a program"},
 		{"a headers_command that is text", webWith(`{"headers_command": "token --now"}`), "3:21 /mcpServers/a/berth/headers_command", "must be a list, not text"},

@@ -10,6 +10,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/condition"
 	"berth/broker/shape"
 )
 
@@ -61,16 +62,17 @@ type step struct {
 }
 
 // steps is the order of DESIGN section 4, step 2. Steps that belong between
-// these and that nothing needs yet: read-only where effects need no arguments
-// (after visible), read-only by the effects of the arguments and proof marks
-// (after effects), hold and limits of the principal (last). Replay of a key is
-// the journal's, in the transaction that would accept the job.
+// these and that nothing needs yet: proof marks (after read-only by arguments),
+// limits of the principal (last). A hold, and the replay of a key, are looked at
+// where the call is accepted.
 var steps = []step{
 	{"resolve", resolve},
 	{"visible", visible},
+	{"read-only", readOnly},
 	{"object", object},
 	{"arguments", arguments},
 	{"effects", effects},
+	{"read-only call", readOnlyCall},
 	{"expectation", expectation},
 	{"idempotency", idempotency},
 }
@@ -130,6 +132,31 @@ func visible(in *Input, _ *Plan) *broker.Refusal {
 	return unknown(in.Name, nil)
 }
 
+// readOnly refuses what does more than read, whatever its arguments, where
+// nothing else is allowed, and before they are looked at.
+func readOnly(in *Input, plan *Plan) *broker.Refusal {
+	if !in.Profile.Denied(plan.Verb) {
+		return nil
+	}
+	return broker.Refuse(broker.CodeReadOnly, "Only verbs that read may be called here, and "+plan.Verb.Name+" does more; nothing was sent.",
+		map[string]any{"verb": plan.Verb.Name, "effects": plan.Verb.Effects.Names(), "read_only": true})
+}
+
+// readOnlyCall refuses a call whose arguments make it more than a read, where
+// another call of the verb would be allowed, and says which.
+func readOnlyCall(in *Input, plan *Plan) *broker.Refusal {
+	if !in.Profile.DeniedCall(plan.Verb, plan.Effects) {
+		return nil
+	}
+	_, permitted := plan.Verb.Permits()
+	when := make([][]condition.Condition, 0, len(permitted))
+	for _, rule := range permitted {
+		when = append(when, rule.When)
+	}
+	return broker.Refuse(broker.CodeReadOnly, "Only calls that read are allowed here, and with these arguments "+plan.Verb.Name+" does more; nothing was sent.",
+		map[string]any{"verb": plan.Verb.Name, "effects": plan.Effects.Names(), "read_only": true, "reads_when": when})
+}
+
 // object refuses arguments and `_meta` that are no object, in every profile.
 func object(in *Input, _ *Plan) *broker.Refusal {
 	if !absent(in.Arguments) && !isObject(in.Arguments) {
@@ -142,10 +169,10 @@ func object(in *Input, _ *Plan) *broker.Refusal {
 }
 
 // arguments normalises those of a native verb and checks them against the
-// schema; in an exact profile a backend checks its own.
+// schema; in an exact profile a backend checks its own, and a surface always.
 func arguments(in *Input, plan *Plan) *broker.Refusal {
 	plan.Arguments = plan.Verb.NormaliseArguments(in.Arguments)
-	if in.Profile.Exact() && !plan.Verb.Native {
+	if plan.Verb.Surface != nil || (in.Profile.Exact() && !plan.Verb.Native) {
 		return nil
 	}
 	return plan.Verb.CheckArguments(plan.Arguments)

@@ -180,7 +180,7 @@ func TestTheKeyIsNoPartOfTheDigest(t *testing.T) {
 
 // TestStepsAreNamedOnce keeps the table readable as the list of DESIGN section 4.
 func TestStepsAreNamedOnce(t *testing.T) {
-	want := "resolve visible object arguments effects expectation idempotency"
+	want := "resolve visible read-only object arguments effects read-only call expectation idempotency"
 	var got []string
 	for _, s := range steps {
 		got = append(got, s.name)

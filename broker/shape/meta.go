@@ -17,6 +17,12 @@ var ErrMetaNotObject = errors.New("_meta is not a JSON object")
 // other byte as it is. A fact of that name that a backend wrote is replaced:
 // only the broker speaks there. On an error the result is returned as it came.
 func WithCallMeta(result json.RawMessage, facts any) (json.RawMessage, error) {
+	return WithMeta(result, CallMetaKey, facts)
+}
+
+// WithMeta is WithCallMeta for another key of the broker's, which needs no
+// escape in JSON.
+func WithMeta(result json.RawMessage, key string, facts any) (json.RawMessage, error) {
 	fact, err := json.Marshal(facts)
 	if err != nil {
 		return result, fmt.Errorf("encode call facts: %w", err)
@@ -32,34 +38,34 @@ func WithCallMeta(result json.RawMessage, facts any) (json.RawMessage, error) {
 			continue
 		}
 		found = true
-		inner, err := metaEdits(m, fact)
+		inner, err := metaEdits(m, key, fact)
 		if err != nil {
 			return result, err
 		}
 		edits = append(edits, inner...)
 	}
 	if !found {
-		edits = append(edits, appendMember(result, 0, len(members) == 0, `"_meta":{"`+CallMetaKey+`":`+string(fact)+`}`))
+		edits = append(edits, appendMember(result, 0, len(members) == 0, `"_meta":{"`+key+`":`+string(fact)+`}`))
 	}
 	return apply(result, edits), nil
 }
 
 // metaEdits are the edits inside one `_meta` member. A name that is repeated
 // is replaced each time, so that no reader of the first or the last is fooled.
-func metaEdits(meta Member, fact json.RawMessage) ([]edit, error) {
+func metaEdits(meta Member, key string, fact json.RawMessage) ([]edit, error) {
 	inner, err := Members(meta.Value)
 	if err != nil {
 		return nil, ErrMetaNotObject
 	}
 	var edits []edit
 	for _, m := range inner {
-		if m.Name == CallMetaKey {
+		if m.Name == key {
 			at := meta.Start + m.Start
 			edits = append(edits, edit{at, at + len(m.Value), string(fact)})
 		}
 	}
 	if len(edits) == 0 {
-		edits = append(edits, appendMember(meta.Value, meta.Start, len(inner) == 0, `"`+CallMetaKey+`":`+string(fact)))
+		edits = append(edits, appendMember(meta.Value, meta.Start, len(inner) == 0, `"`+key+`":`+string(fact)))
 	}
 	return edits, nil
 }

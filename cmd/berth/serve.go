@@ -70,7 +70,7 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	b := &running{cfg: cfg, configDir: configDir, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1)}
+	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1)}
 	defer b.close()
 	for _, note := range cfg.Notes {
 		log.Warn("a part of the configuration was passed over", slog.String("place", note.Pointer), slog.Int("line", note.Line), slog.String("note", note.Message))
@@ -101,6 +101,7 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 type running struct {
 	cfg       *config.Config
 	configDir string
+	getenv    func(string) (string, bool)
 	log       *slog.Logger
 	started   time.Time
 	runtimeID string
@@ -109,6 +110,7 @@ type running struct {
 	dir        *statedir.Dir
 	lock       *statedir.Lock
 	credential *statedir.Credential
+	verify     func(token string) bool
 	sessionKey []byte
 	ledger     *guard.Ledger
 	journal    *journal.Journal
@@ -133,6 +135,7 @@ func (b *running) openState(ctx context.Context, path string) error {
 	if b.credential, err = b.dir.Credential(); err != nil {
 		return fmt.Errorf("read the token: %w", err)
 	}
+	b.verify = b.credential.Verify
 	if b.sessionKey, err = b.dir.SessionKey(); err != nil {
 		return fmt.Errorf("read the session key: %w", err)
 	}
@@ -193,6 +196,7 @@ func (b *running) startActors() error {
 		Logger: b.log, Now: time.Now, Random: rand.Reader,
 	}
 	b.addNative(&opts)
+	b.addBindable(&opts)
 	for _, backend := range b.cfg.Backends {
 		if backend.Settings.Disabled {
 			opts.Disabled = append(opts.Disabled, actors.BackendView{Name: backend.Name, Kind: string(backend.Kind), State: actors.StateDisabled,
@@ -230,8 +234,7 @@ func (b *running) listen(a *app) error {
 	return err
 }
 
-// serve answers until ctx ends or the supervisor fails, then goes down in
-// order: no new work, time for what runs, the truth for the rest.
+// serve answers until ctx ends or the supervisor fails, then goes down.
 func (b *running) serve(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- b.server.Serve(b.listener) }()
@@ -245,6 +248,14 @@ func (b *running) serve(ctx context.Context) error {
 		served <- err
 		failed = fmt.Errorf("serve: %w", err)
 	}
+	failed = errors.Join(failed, b.goDown())
+	<-served
+	return failed
+}
+
+// goDown stops in order: no new work, time for what runs, the truth for the
+// rest.
+func (b *running) goDown() error {
 	drain, cancel := context.WithTimeout(context.Background(), b.cfg.Broker.DrainTimeout)
 	defer cancel()
 	if open := b.front.Drain(drain); open > 0 {
@@ -255,10 +266,9 @@ func (b *running) serve(ctx context.Context) error {
 	defer done()
 	if err := b.server.Shutdown(last); err != nil {
 		b.log.Warn("connections were cut", slog.String("cause", err.Error()))
-		failed = errors.Join(failed, b.server.Close())
+		return b.server.Close()
 	}
-	<-served
-	return failed
+	return nil
 }
 
 // lastAnswers is how long clients may take to receive what they are told at a stop.
@@ -293,7 +303,7 @@ func (b *running) handler() (http.Handler, error) {
 	checks := b.guard()
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
-		Guard: checks, Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, PromoteAfter: b.patience(),
+		Guard: checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("build the MCP front: %w", err)

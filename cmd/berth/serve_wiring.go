@@ -60,6 +60,10 @@ func (s *nativeStore) Delayed(id string) bool                          { return 
 // addBackend turns one entry of the configuration into an actor's configuration
 // and a source of the catalog.
 func (b *running) addBackend(opts *actors.Options, c config.Backend) {
+	if c.Kind == config.App {
+		b.addApp(opts, c)
+		return
+	}
 	s := c.Settings
 	source := catalog.Source{Backend: c.Name, Rules: rules(s)}
 	var tools *int
@@ -128,7 +132,7 @@ func names(m config.SecretMap) []string {
 
 // rules is what the catalog needs of an entry's settings.
 func rules(s config.Settings) catalog.Rules {
-	r := catalog.Rules{TrustAnnotations: s.TrustAnnotations, Long: s.Long,
+	r := catalog.Rules{TrustAnnotations: s.TrustAnnotations, Long: s.Long, ReadOnly: s.ReadOnly,
 		PromoteAfter: map[string]time.Duration{}, CallTimeout: map[string]time.Duration{}, Seats: map[string]int{}, Tracks: map[string]*broker.Track{}}
 	for _, e := range s.Effects {
 		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, Is: e.Is})
@@ -163,25 +167,35 @@ func staleAfter(c config.Backend) func(verb string) time.Duration {
 	return func(verb string) time.Duration { return c.Settings.StaleAfter(strings.TrimPrefix(verb, c.Name+"__")) }
 }
 
-// patience is the table of clients: the configuration's rules, then what was
+// clients is the table of clients: the configuration's rules, then what was
 // measured.
-func (b *running) patience() []mcpserver.ClientPatience {
-	var table []mcpserver.ClientPatience
+func (b *running) clients() []mcpserver.ClientLimits {
+	var table []mcpserver.ClientLimits
 	rules := slices.Clone(b.cfg.Broker.Clients)
 	sort.SliceStable(rules, func(i, j int) bool { return len(rules[i].Prefix) > len(rules[j].Prefix) })
 	for _, r := range rules {
-		if r.PromoteAfter != 0 {
-			table = append(table, mcpserver.ClientPatience{Client: r.Prefix, After: max(0, r.PromoteAfter)})
-		}
+		table = append(table, mcpserver.ClientLimits{Client: r.Prefix, PromoteAfter: r.PromoteAfter, MaxAnswer: int(r.MaxAnswer)})
 	}
-	return append(table, mcpserver.DefaultPromoteAfter...)
+	return append(table, mcpserver.MeasuredClients...)
+}
+
+// readOnly has the profiles that only read.
+func (b *running) readOnly() map[string]bool {
+	out := map[string]bool{}
+	for _, p := range b.cfg.Broker.Profiles {
+		if p.Name == config.MergedProfile {
+			p.Name = ""
+		}
+		out[p.Name] = p.ReadOnly
+	}
+	return out
 }
 
 // guard lets in who holds the state directory's token, as the local operator.
 // Both fronts stand behind it.
 func (b *running) guard() *httpguard.Guard {
 	return httpguard.New(httpguard.Options{
-		Authenticate: func(token string) (broker.Principal, bool) { return broker.LocalOperator, b.credential.Verify(token) },
+		Authenticate: func(token string) (broker.Principal, bool) { return broker.LocalOperator, b.verify(token) },
 		Hosts:        b.cfg.Broker.AllowedHosts, MaxBody: int64(b.cfg.Broker.MaxBody),
 	})
 }

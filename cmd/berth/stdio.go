@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"berth/transport/mcpserver"
@@ -8,32 +12,64 @@ import (
 )
 
 func newStdioCommand(a *app) *cobra.Command {
-	profile := ""
+	var o stdioOptions
 	cmd := &cobra.Command{
 		Use:   "stdio",
 		Short: "Bridge an MCP client on standard input and output to the running broker",
 		Long: `Bridge an MCP client on standard input and output to the running broker. The
 bridge keeps nothing: sessions, jobs and catalogs are the broker's. It finds
 address and token in the state directory. With no broker running each request
-is refused with broker_not_running, until one is.`,
+is refused with broker_not_running, until one is.
+
+A session whose environment names an instance of a local app (RESMON_PORT,
+RESMON_PORT_FILE, RESMON_DB_PATH, RESMON_STATE_DIR) gets a backend of its own
+for that instance, in the profile of all backends and in that of the app.
+RESMON_MCP_READ_ONLY=1 limits it to that app's tools that read.
+
+With --embedded there is no other process: a whole broker runs in this one, for
+the one app that --profile names. Nothing is shared with a broker that runs,
+and nothing is kept when it ends.`,
 		Args: exactly(),
-		RunE: a.runE(func(cmd *cobra.Command, _ []string) error { return a.runStdio(cmd, profile) }),
+		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
+			if o.embedded {
+				return a.runEmbedded(cmd.Context(), o)
+			}
+			return a.runStdio(cmd.Context(), o)
+		}),
 	}
-	cmd.Flags().StringVar(&profile, "profile", "", "one profile: a backend's name, or berth for the broker's own tools")
+	cmd.Flags().StringVar(&o.profile, "profile", "", "one profile: a backend's name, or berth for the broker's own tools")
+	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "list and run only tools that read")
+	cmd.Flags().BoolVar(&o.embedded, "embedded", false, "run a whole broker in this process, for the app that --profile names")
 	return cmd
 }
 
-func (a *app) runStdio(cmd *cobra.Command, profile string) error {
+type stdioOptions struct {
+	profile  string
+	readOnly bool
+	embedded bool
+}
+
+func (a *app) runStdio(ctx context.Context, o stdioOptions) error {
 	dir, err := a.stateDir()
 	if err != nil {
 		return err
 	}
-	bridge := mcpserver.Bridge{Profile: profile, Discover: func() (string, string, error) {
+	bridge := mcpserver.Bridge{Profile: o.profile, ReadOnly: readOnlyScope(a.getenv), Discover: func() (string, string, error) {
 		addr, token, err := statedir.Discover(dir)
 		if err != nil {
 			return "", "", err
 		}
 		return "http://" + reachable(addr), token, nil
 	}}
-	return bridge.Run(cmd.Context(), a.in, a.out, a.err)
+	if o.readOnly {
+		bridge.ReadOnly = "1"
+	}
+	if surface := surfaces[o.profile]; surface != nil {
+		bridge.Surface = appContract(surface())
+	}
+	var unused []string
+	if bridge.Instance, unused = broughtInstance(o.profile, a.getenv); len(unused) > 0 {
+		fmt.Fprintf(a.err, "berth stdio: %s are passed over: the profile %s has its own\n", strings.Join(unused, ", "), o.profile)
+	}
+	return bridge.Run(ctx, a.in, a.out, a.err)
 }

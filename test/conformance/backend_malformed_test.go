@@ -73,11 +73,10 @@ var noise = []struct{ name, text string }{
 }
 
 func TestNoiseOfABackendIsNobodysAnswerAndHarmsNobody(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind) {
+	eachPairing(t, func(t *testing.T, p pairing) {
 		n := newNoisy()
-		r := newRig(t, k, &n.backend)
+		r, s := pair(t, p, &n.backend)
 		defer r.close()
-		s := r.handshake()
 		end := n.hold(t, s)
 		for _, tt := range noise {
 			t.Run(tt.name, func(t *testing.T) {
@@ -100,6 +99,40 @@ func TestNoiseOfABackendIsNobodysAnswerAndHarmsNobody(t *testing.T) {
 	})
 }
 
+// TestNoiseOutsideOfCallsHarmsNobody says the same where no call is: on the GET
+// stream, on the stream of a subscription, on stdio. What counts is heard after
+// it all the same.
+func TestNoiseOutsideOfCallsHarmsNobody(t *testing.T) {
+	eachPairing(t, func(t *testing.T, p pairing) {
+		c := newChanging()
+		r, s := pair(t, p, &c.backend)
+		defer r.close()
+		_, _, err := s.roundTrip("tools/list", s.params(""))
+		must(t, err)
+		await(t, "a stream that the backend can speak on", c.listening)
+		e := s.onStream(t)
+		defer e.end()
+		for _, tt := range noise {
+			t.Run(tt.name, func(t *testing.T) {
+				c.shout(strings.ReplaceAll(tt.text, "ID", "424242"))
+				if _, err := s.call("t"); err != nil {
+					t.Errorf("the call after it: %v", err)
+				}
+			})
+		}
+		c.change("tools", 1)
+		for c.say("notifications/tools/list_changed") == 0 { // a message over the limit ends a stream
+			await(t, "another stream of the backend", c.listening)
+		}
+		for await(t, "the change", e.told) != "notifications/tools/list_changed" {
+			continue // an unknown notification is passed on
+		}
+		if lives := c.lived(); lives != 1 {
+			t.Errorf("the backend had %d lives: noise ended one", lives)
+		}
+	})
+}
+
 // What a backend may say with the id of a call, and what its caller hears:
 // never nothing, and never the wrong thing.
 func TestAnAnswerThatIsNoneEndsItsCallAndHarmsNobody(t *testing.T) {
@@ -111,6 +144,8 @@ func TestAnAnswerThatIsNoneEndsItsCallAndHarmsNobody(t *testing.T) {
 		{"both", `{"jsonrpc":"2.0","id":ID,"result":{},"error":{"code":1,"message":"m"}}`, "outcome_unknown"},
 		{"a text as the error", `{"jsonrpc":"2.0","id":ID,"error":"failed"}`, "outcome_unknown"},
 		{"an error without a message", `{"jsonrpc":"2.0","id":ID,"error":{"code":"x"}}`, "outcome_unknown"},
+		{"a number that is none", `{"jsonrpc":"2.0","id":ID,"result":{"mean":NaN}}`, "outcome_unknown"},
+		{"nested too deep", `{"jsonrpc":"2.0","id":ID,"result":{"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}}`, "outcome_unknown"},
 		{"an answer over the limit", `{"jsonrpc":"2.0","id":ID,"result":{"a":"` + strings.Repeat("x", maxAnswer) + `"}}`, "answer_too_large"},
 		{"an answer over the limit with its id at the end", `{"result":{"a":"` + strings.Repeat("x", maxAnswer) + `"},"jsonrpc":"2.0","id":ID}`, "answer_too_large"},
 		{"a result that is a text", `{"jsonrpc":"2.0","id":ID,"result":"x"}`, `"result":"x"`},
@@ -120,7 +155,7 @@ func TestAnAnswerThatIsNoneEndsItsCallAndHarmsNobody(t *testing.T) {
 		{"invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"a\":\"x\xffy\xe6\x97\"}}", `"a":"x` + "\ufffd" + `y` + "\ufffd" + `"`},
 		{"the answer twice", "{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"right\":1}}\x00{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"wrong\":1}}", `"right":1`},
 	}
-	eachKind(t, func(t *testing.T, k kind) {
+	eachPairing(t, func(t *testing.T, p pairing) {
 		h := newHeld()
 		var text atomic.Value // string
 		h.handle = answering(h, func(out *reply) {
@@ -128,9 +163,8 @@ func TestAnAnswerThatIsNoneEndsItsCallAndHarmsNobody(t *testing.T) {
 				out.send([]byte(strings.ReplaceAll(part, "ID", string(out.id))))
 			}
 		})
-		r := newRig(t, k, &h.backend)
+		r, s := pair(t, p, &h.backend)
 		defer r.close()
-		s := r.handshake()
 		end := h.hold(t, s)
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
@@ -165,7 +199,7 @@ func answering(h *held, say func(out *reply)) func(*reply, message) {
 // checkSaid calls tool t and looks for want in what comes back.
 func checkSaid(t *testing.T, s *session, want string) {
 	t.Helper()
-	m, _, err := s.roundTrip("tools/call", []byte(`{"name":"t","arguments":{}}`))
+	m, _, err := s.roundTrip("tools/call", s.params(`"name":"t","arguments":{}`))
 	if err != nil {
 		if strings.Contains(err.Error(), want) {
 			return // a result of null is no result to our own decoder
@@ -184,7 +218,7 @@ func checkSaid(t *testing.T, s *session, want string) {
 // answer.
 func TestABackendThatBreaksOffIsNotSilence(t *testing.T) {
 	for _, half := range []string{``, `{`, `{"jsonrpc":"2.0","id":ID,"result":{"a":"é`, "{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{\"a\":\"\xe6"} {
-		eachKind(t, func(t *testing.T, k kind) {
+		eachPairing(t, func(t *testing.T, p pairing) {
 			h := newHeld()
 			h.handle = answering(h, func(out *reply) {
 				text := strings.ReplaceAll(half, "ID", string(out.id))
@@ -195,9 +229,8 @@ func TestABackendThatBreaksOffIsNotSilence(t *testing.T) {
 				out.raw([]byte(text))
 				out.cut()
 			})
-			r := newRig(t, k, &h.backend)
+			r, s := pair(t, p, &h.backend)
 			defer r.close()
-			s := r.handshake()
 			checkSaid(t, s, "outcome_unknown")
 			done := h.hold(t, s) // the next call finds a backend
 			if err := done(); err != nil {
@@ -210,7 +243,7 @@ func TestABackendThatBreaksOffIsNotSilence(t *testing.T) {
 // TestACharacterOfABackendSplitOverWritesIsWhole writes an answer byte by byte.
 func TestACharacterOfABackendSplitOverWritesIsWhole(t *testing.T) {
 	const result = `{"content":[{"type":"text","text":"é日本😀 \u00e9"}]}`
-	eachKind(t, func(t *testing.T, k kind) {
+	eachPairing(t, func(t *testing.T, p pairing) {
 		b := &backend{handle: func(out *reply, _ message) {
 			whole := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, out.id, result) + "\n"
 			if out.http != nil {
@@ -221,11 +254,11 @@ func TestACharacterOfABackendSplitOverWritesIsWhole(t *testing.T) {
 				out.raw([]byte{c})
 			}
 		}}
-		r := newRig(t, k, b)
+		r, s := pair(t, p, b)
 		defer r.close()
-		got, err := r.handshake().call("t")
+		got, err := s.call("t")
 		must(t, err)
-		if err := same([]byte(result), got); err != nil {
+		if err := same(p.completed("tools/call", []byte(result)), got); err != nil {
 			t.Errorf("%v: %s", err, got)
 		}
 	})
@@ -269,32 +302,83 @@ func TestWhatAnHTTPBackendMayAnswerWith(t *testing.T) {
 		{"over the limit", "application/json", 200, `{"jsonrpc":"2.0","id":ID,"result":{"a":"` + strings.Repeat("x", maxAnswer) + `"}}`, "answer_too_large"},
 		{"a stream over the limit", "text/event-stream", 200, `data: {"jsonrpc":"2.0","id":ID,"result":{"a":"` + strings.Repeat("x", maxAnswer) + "\"}}\n\n", "answer_too_large"},
 	}
-	h := newHeld()
-	var current atomic.Int64
-	h.handle = answering(h, func(out *reply) {
-		now := tests[current.Load()]
-		if now.status == 307 {
-			out.http.Header().Set("Location", "/elsewhere")
+	eachPairing(t, func(t *testing.T, p pairing) {
+		if p.kind != overHTTP {
+			t.Skip("it is about HTTP")
 		}
-		if now.kind != "" {
-			out.http.Header().Set("Content-Type", now.kind)
+		h := newHeld()
+		var current atomic.Int64
+		h.handle = answering(h, func(out *reply) {
+			now := tests[current.Load()]
+			if now.status == 307 {
+				out.http.Header().Set("Location", "/elsewhere")
+			}
+			if now.kind != "" {
+				out.http.Header().Set("Content-Type", now.kind)
+			}
+			out.http.WriteHeader(now.status)
+			if now.body != "" {
+				out.raw([]byte(strings.ReplaceAll(now.body, "ID", string(out.id))))
+			}
+		})
+		r, s := pair(t, p, &h.backend)
+		defer r.close()
+		end := h.hold(t, s)
+		for i, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				current.Store(int64(i))
+				checkSaid(t, s, tt.want)
+			})
 		}
-		out.http.WriteHeader(now.status)
-		if now.body != "" {
-			out.raw([]byte(strings.ReplaceAll(now.body, "ID", string(out.id))))
+		if err := end(); err != nil {
+			t.Errorf("the call that was running: %v", err)
 		}
 	})
-	r := newRig(t, overHTTP, &h.backend)
-	defer r.close()
-	s := r.handshake()
-	end := h.hold(t, s)
-	for i, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			current.Store(int64(i))
-			checkSaid(t, s, tt.want)
-		})
+}
+
+// TestAQuestionOfAStatelessBackendThatIsNoneEndsItsCall goes through results
+// that ask for input in a wrong way. A client of the same era gets them as they
+// are; one of the other era gets an error.
+func TestAQuestionOfAStatelessBackendThatIsNoneEndsItsCall(t *testing.T) {
+	tests := []struct{ name, result, want string }{ // want: of a handshake-era client
+		{"a list of questions", `{"resultType":"input_required","inputRequests":[]}`, "outcome_unknown"},
+		{"a text as the questions", `{"resultType":"input_required","inputRequests":"x"}`, "outcome_unknown"},
+		{"a question that is a text", `{"resultType":"input_required","inputRequests":{"a":"x"}}`, "outcome_unknown"},
+		{"a question without a method", `{"resultType":"input_required","inputRequests":{"a":{"params":{}}}}`, "outcome_unknown"},
+		{"a question that nobody knows", `{"resultType":"input_required","inputRequests":{"a":{"method":"no/such"}}}`, "outcome_unknown"},
+		{"a question that no client has", `{"resultType":"input_required","inputRequests":{"a":{"method":"tools/call","params":{"name":"t"}}}}`, "outcome_unknown"},
+		{"more questions than anybody answers", `{"resultType":"input_required","inputRequests":{"a0":{}` + strings.Repeat(`,"a":{}`, 40) + `}}`, "outcome_unknown"},
+		{"another kind of result", `{"resultType":"no such","own":1.0}`, `"own":1.0`},
+		{"a number as the kind", `{"resultType":7,"own":1.0}`, `"own":1.0`},
+		{"a state without questions", `{"resultType":"complete","requestState":7,"own":1.0}`, `"own":1.0`},
 	}
-	if err := end(); err != nil {
-		t.Errorf("the call that was running: %v", err)
+	for _, p := range pairings {
+		if p.backend != stateless {
+			continue
+		}
+		t.Run(p.String(), func(t *testing.T) {
+			h := newHeld()
+			var result atomic.Value // string
+			h.handle = answering(h, func(out *reply) { out.result(result.Load().(string)) })
+			r, s := pair(t, p, &h.backend)
+			defer r.close()
+			end := h.hold(t, s)
+			for _, tt := range tests {
+				t.Run(tt.name, func(t *testing.T) {
+					result.Store(tt.result)
+					want := tt.want
+					if p.client == stateless {
+						want = tt.result[1 : len(tt.result)-1]
+					}
+					checkSaid(t, s, want)
+				})
+			}
+			if err := end(); err != nil {
+				t.Errorf("the call that was running: %v", err)
+			}
+			if lives := h.lived(); lives != 1 {
+				t.Errorf("the backend had %d lives", lives)
+			}
+		})
 	}
 }

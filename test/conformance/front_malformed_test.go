@@ -58,14 +58,16 @@ func (h *held) hold(t testing.TB, s *session) func() error {
 
 const bom = "\xef\xbb\xbf"
 
-// What clients send that is no message, and what they hear. status 0: any that
-// is no success; code 0: no JSON-RPC error is asked for.
-var malformed = []struct {
+// wrong is what a client sends, and what it hears.
+type wrong struct {
 	name, body string
 	status     int
-	code       int
+	code       int    // 0: no body is asked for
 	id         string // of the error; "" is null
-}{
+}
+
+// In both eras the same: what is no message, and what nobody answers.
+var malformed = []wrong{
 	{"an empty body", ``, 400, -32700, ""},
 	{"white space only", " \n", 400, -32700, ""},
 	{"no JSON at all", `hello`, 400, -32700, ""},
@@ -114,17 +116,6 @@ var malformed = []struct {
 	{"a request with a result", `{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}`, 400, -32600, ""},
 	{"a response with both", `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"m"}}`, 400, -32600, ""},
 
-	{"an unknown method", `{"jsonrpc":"2.0","id":1,"method":"no/such"}`, 200, -32601, "1"},
-	{"a list as the params of a call", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["t",{}]}`, 200, -32602, "1"},
-	{"a call without params", `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, 200, -32602, "1"},
-	{"a call without a name", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`, 200, -32602, "1"},
-	{"a number as the name", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7}}`, 200, -32602, "1"},
-	{"a name that is nobody's", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nobody"}}`, 200, -32602, "1"},
-	{"a text as the arguments", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":"x"}}`, 200, -32602, "1"},
-	{"a list as the arguments", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":[]}}`, 200, -32602, "1"},
-	{"a text as _meta", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":"x"}}`, 200, -32602, "1"},
-	{"a cursor that is none", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"\ud800"}}`, 200, -32602, "1"},
-
 	{"an unknown notification", `{"jsonrpc":"2.0","method":"notifications/no-such","params":{"a":1}}`, 202, 0, ""},
 	{"a request's method without an id", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"t"}}`, 202, 0, ""},
 	{"a cancel of nothing", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"nothing"}}`, 202, 0, ""},
@@ -136,26 +127,56 @@ var malformed = []struct {
 	{"an error to nothing", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}`, 202, 0, ""},
 }
 
+// Requests of the handshake era that ask for nothing that there is.
+var malformedRequests = []wrong{
+	{"an unknown method", `{"jsonrpc":"2.0","id":1,"method":"no/such"}`, 200, -32601, "1"},
+	{"a list as the params of a call", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["t",{}]}`, 200, -32602, "1"},
+	{"a call without params", `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, 200, -32602, "1"},
+	{"a call without a name", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`, 200, -32602, "1"},
+	{"a number as the name", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7}}`, 200, -32602, "1"},
+	{"a name that is nobody's", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nobody"}}`, 200, -32602, "1"},
+	{"a text as the arguments", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":"x"}}`, 200, -32602, "1"},
+	{"a list as the arguments", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":[]}}`, 200, -32602, "1"},
+	{"a text as _meta", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":"x"}}`, 200, -32602, "1"},
+	{"a URI twice", `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"x://1","uri":"x://2"}}`, 200, -32602, "1"},
+	{"_meta twice", `{"jsonrpc":"2.0","id":1,"method":"own/method","params":{"_meta":{"berth/x":1},"_meta":{}}}`, 200, -32602, "1"},
+	{"a key of _meta twice", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":1,"progressToken":2}}}`, 200, -32602, "1"},
+	{"a cursor that is none", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"\ud800"}}`, 200, -32602, "1"},
+}
+
 func TestAMalformedMessageIsAnsweredAndHarmsNobody(t *testing.T) {
-	h := newHeld()
-	r := newRig(t, overPipes, &h.backend)
-	defer r.close()
-	s := r.handshake()
-	end := h.hold(t, s)
-	for _, tt := range malformed {
-		t.Run(tt.name, func(t *testing.T) {
-			a := s.post([]byte(tt.body))
-			if a.status != tt.status {
-				t.Errorf("status %d, want %d: %s", a.status, tt.status, a.body)
-			}
-			checkError(t, a, tt.code, tt.id)
-			if _, err := s.call("t"); err != nil {
-				t.Errorf("the call after it: %v", err)
-			}
-		})
+	eachPairing(t, func(t *testing.T, p pairing) {
+		h := newHeld()
+		r, s := pair(t, p, &h.backend)
+		defer r.close()
+		end := h.hold(t, s)
+		all := malformed
+		if p.client == handshake {
+			all = append(all[:len(all):len(all)], malformedRequests...)
+		}
+		for _, tt := range all {
+			t.Run(tt.name, func(t *testing.T) {
+				checkWrong(t, s, tt, s.post([]byte(tt.body)))
+			})
+		}
+		if err := end(); err != nil {
+			t.Errorf("the call that was running: %v", err)
+		}
+		if lives := h.lived(); lives != 1 {
+			t.Errorf("the backend had %d lives: a client's message ended one", lives)
+		}
+	})
+}
+
+// checkWrong judges an answer, and whether the next call is answered.
+func checkWrong(t *testing.T, s *session, want wrong, a answer) {
+	t.Helper()
+	if a.status != want.status {
+		t.Errorf("status %d, want %d: %s", a.status, want.status, a.body)
 	}
-	if err := end(); err != nil {
-		t.Errorf("the call that was running: %v", err)
+	checkError(t, a, want.code, want.id)
+	if _, err := s.call("t"); err != nil {
+		t.Errorf("the call after it: %v", err)
 	}
 }
 
@@ -192,29 +213,38 @@ func checkError(t *testing.T, a answer, code int, id string) {
 }
 
 func TestAnIDComesBackAsItWas(t *testing.T) {
-	r := newRig(t, overPipes, &backend{})
-	defer r.close()
-	s := r.handshake()
-	for _, id := range []string{`0`, `-1`, `9007199254740993`, `123456789012345678901234567890`, `-0`, `""`, `"1"`, `"é\u00e9\ud83d\ude00"`, `"\ud800"`, `"null"`,
-		`"` + strings.Repeat("x", 1000) + `"`, strings.Repeat("9", 1000)} {
-		for _, method := range []string{"ping", "tools/call", "no/such"} {
-			a := s.post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"name":"t"}}`, id, method))
-			all, err := a.messages()
-			if err != nil || len(all) != 1 || string(all[0].ID) != id {
-				t.Errorf("%s with the id %s is answered %s, %v", method, id, a.body, err)
+	for _, e := range []era{handshake, stateless} {
+		t.Run(e.String(), func(t *testing.T) {
+			r, s := pair(t, pairing{overPipes, e, handshake}, &backend{})
+			defer r.close()
+			for _, id := range []string{`0`, `-1`, `9007199254740993`, `123456789012345678901234567890`, `-0`, `""`, `"1"`, `"é\u00e9\ud83d\ude00"`, `"\ud800"`, `"null"`,
+				`"` + strings.Repeat("x", 1000) + `"`, strings.Repeat("9", 1000)} {
+				for _, method := range []string{"ping", "tools/list", "tools/call", "no/such"} {
+					a := s.post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, s.params(`"name":"t"`)))
+					all, err := a.messages()
+					if err != nil || len(all) != 1 || string(all[0].ID) != id {
+						t.Errorf("%s with the id %s is answered %s, %v", method, id, a.body, err)
+					}
+				}
 			}
-		}
+		})
 	}
 }
 
 // What a request may be besides its message.
 func TestAMalformedRequestIsAnsweredAndHarmsNobody(t *testing.T) {
+	for _, e := range []era{handshake, stateless} {
+		t.Run(e.String(), func(t *testing.T) { malformedHTTP(t, e) })
+	}
+}
+
+func malformedHTTP(t *testing.T, e era) {
 	h := newHeld()
-	r := newRig(t, overPipes, &h.backend)
+	r, s := pair(t, pairing{overPipes, e, handshake}, &h.backend)
 	defer r.close()
-	s := r.handshake()
 	end := h.hold(t, s)
-	ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	ping := map[era]string{handshake: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, stateless: asks("tools/list", "")}[e]
+	in := func(first, second int) int { return map[era]int{handshake: first, stateless: second}[e] }
 	for _, tt := range []struct {
 		name, method, path, body string
 		change                   func(*http.Request)
@@ -224,6 +254,14 @@ func TestAMalformedRequestIsAnsweredAndHarmsNobody(t *testing.T) {
 		{"plain text", "POST", "/mcp/b", ping, header("Content-Type", "text/plain"), 415},
 		{"JSON with parameters", "POST", "/mcp/b", ping, header("Content-Type", "Application/JSON; charset=utf-8"), 200},
 		{"an unknown version", "POST", "/mcp/b", ping, header("MCP-Protocol-Version", "1999-01-01"), 400},
+		{"a version twice", "POST", "/mcp/b", ping, func(r *http.Request) { r.Header.Add("MCP-Protocol-Version", s.version) }, 400},
+		{"two versions", "POST", "/mcp/b", ping, func(r *http.Request) { r.Header.Add("MCP-Protocol-Version", "2025-06-18") }, 400},
+		{"GET of the stateless era", "GET", "/mcp/b", "", header("MCP-Protocol-Version", statelessVersion), 405},
+		{"DELETE of the stateless era", "DELETE", "/mcp/b", "", header("MCP-Protocol-Version", statelessVersion), 405},
+		{"GET of no known version", "GET", "/mcp/b", "", header("MCP-Protocol-Version", "1999-01-01"), 400},
+		{"GET that takes no stream", "GET", "/mcp/b", "", header("Accept", "application/json"), in(406, 405)},
+		{"GET without a session", "GET", "/mcp/b", "", func(r *http.Request) { r.Header.Del("Mcp-Session-Id") }, in(400, 405)},
+		{"GET of a forged session", "GET", "/mcp/b", "", header("Mcp-Session-Id", "AAAA"), in(404, 405)},
 		{"a forged session", "POST", "/mcp/b", ping, header("Mcp-Session-Id", "AAAA"), 200},
 		{"a huge session", "POST", "/mcp/b", ping, header("Mcp-Session-Id", strings.Repeat("A", 20_000)), 200},
 		{"two tokens", "POST", "/mcp/b", ping, func(r *http.Request) { r.Header.Add("Authorization", "Bearer "+token) }, 401},
@@ -238,12 +276,15 @@ func TestAMalformedRequestIsAnsweredAndHarmsNobody(t *testing.T) {
 		{"OPTIONS", "OPTIONS", "/mcp/b", "", nil, 405},
 		{"GET where none is served", "GET", "/rpc", "", nil, 404},
 		{"an unknown coding", "POST", "/mcp/b", "\x1f\x8b\x08", header("Content-Encoding", "gzip"), 400},
+		{"an Accept of JSON alone", "POST", "/mcp/b", ping, header("Accept", "application/json"), 200},
+		{"an Accept of streams alone", "POST", "/mcp/b", ping, header("Accept", "text/event-stream"), 200},
+		{"a token of nobody", "POST", "/mcp/b", ping, header("Authorization", "Bearer x"), 401},
 		{"an Accept of nothing known", "POST", "/mcp/b", ping, header("Accept", "image/png;q=x, ,;"), 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			req := s.request(ctx, strings.NewReader(tt.body))
+			req := s.message(ctx, []byte(tt.body))
 			req.Method = tt.method
 			req.URL.Opaque = tt.path // as it stands, not cleaned
 			if tt.change != nil {
@@ -320,6 +361,8 @@ func TestBytesThatAreNoHTTPAreAnsweredAndHarmNobody(t *testing.T) {
 		{"a body over the limit", []string{head(fmt.Sprint(maxBody + 1)), strings.Repeat(" ", maxBody+1)}, "HTTP/1.1 413"},
 		{"a length far over the limit", []string{head("99999999999")}, "HTTP/1.1 413"},
 		{"chunks over the limit", []string{head("", "Transfer-Encoding: chunked"), fmt.Sprintf("%x\r\n", 2*maxBody), strings.Repeat(" ", 2*maxBody)}, "HTTP/1.1 413"},
+		{"a body over the limit, in the stateless era", []string{head(fmt.Sprint(maxBody+1), "MCP-Protocol-Version: "+statelessVersion, "Mcp-Method: tools/list"), strings.Repeat(" ", maxBody+1)}, "HTTP/1.1 413"},
+		{"chunks over the limit, in the stateless era", []string{head("", "Transfer-Encoding: chunked", "MCP-Protocol-Version: "+statelessVersion, "Mcp-Method: tools/list"), fmt.Sprintf("%x\r\n", 2*maxBody), strings.Repeat(" ", 2*maxBody)}, "HTTP/1.1 413"},
 		{"broken chunks", []string{head("", "Transfer-Encoding: chunked"), "zz\r\n" + ping + "\r\n0\r\n\r\n"}, "HTTP/1.1 400"},
 		{"headers over the limit", []string{head("40", "X-A: "+strings.Repeat("a", 200<<10)), ping}, "HTTP/1.1 431"},
 		{"a header with a line break in it", []string{head("40", "X-A: a\r b"), ping}, "HTTP/1.1 400"},

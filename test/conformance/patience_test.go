@@ -47,6 +47,9 @@ func TestAClientThatDripsIsGivenUpAndDelaysNobody(t *testing.T) {
 	}{
 		{"its headers", "", head("100"), "", 11 * time.Second},
 		{"its body", head("1000"), strings.Repeat(body, 10), "HTTP/1.1 408", 62 * time.Second},
+		{"its body, in the stateless era", head("1000", "MCP-Protocol-Version: "+statelessVersion, "Mcp-Method: ping"), strings.Repeat(body, 10), "HTTP/1.1 408", 62 * time.Second},
+		{"its chunks", head("", "Transfer-Encoding: chunked"), strings.Repeat("1\r\n \r\n", 40), "HTTP/1.1 408", 62 * time.Second},
+		{"the size of a chunk", head("", "Transfer-Encoding: chunked"), strings.Repeat("0", 200), "HTTP/1.1 4", 62 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, h *held, r *rig, s *session) {

@@ -104,6 +104,7 @@ type mirror struct {
 	params        json.RawMessage
 	result, error string
 	before        []string // params of notifications/progress, without the token
+	logged        string   // params of notifications/message; "": none
 }
 
 func newMirror() *mirror {
@@ -112,6 +113,9 @@ func newMirror() *mirror {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.params = in.Params
+		if m.logged != "" {
+			out.notify("notifications/message", m.logged)
+		}
 		for _, p := range m.before {
 			if token, ok := progressToken(in.Params); ok {
 				out.notify("notifications/progress", fmt.Sprintf(`{"progressToken":%s,%s`, token, strings.TrimPrefix(p, "{")))
@@ -139,7 +143,13 @@ func progressToken(params []byte) (string, bool) {
 func (m *mirror) set(result, failure string, before ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.result, m.error, m.before, m.params = result, failure, before, nil
+	m.result, m.error, m.before, m.logged, m.params = result, failure, before, "", nil
+}
+
+func (m *mirror) log(params string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.logged = params
 }
 
 func (m *mirror) got() json.RawMessage {
@@ -148,65 +158,76 @@ func (m *mirror) got() json.RawMessage {
 	return m.params
 }
 
-func eachKind(t *testing.T, test func(t *testing.T, k kind)) {
-	for _, k := range kinds {
-		t.Run(string(k), func(t *testing.T) { test(t, k) })
-	}
-}
-
 func TestArgumentsResultsAndErrorsAreTheSameJSON(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind) {
+	eachPairing(t, func(t *testing.T, p pairing) {
 		m := newMirror()
-		r := newRig(t, k, &m.backend)
+		r, s := pair(t, p, &m.backend)
 		defer r.close()
-		s := r.handshake()
 		rapid.Check(t, func(t *rapid.T) {
-			params := object(t, 3, `"name":"t"`, `"arguments":`+object(t, 4), `"_meta":`+object(t, 2, `"x/own":`+value(t, 2)))
+			// Tools are called by what Berth lists; the others it only hands on.
+			method := rapid.SampledFrom([]string{"tools/call", "resources/read", "prompts/get", "completion/complete", "resources/list", "own/method"}).Draw(t, "method")
+			params := object(t, 3, `"name":"t"`, `"uri":`+text.Draw(t, "uri"), `"arguments":`+object(t, 4), `"_meta":`+object(t, 2, s.meta(`"x/own":`+value(t, 2))...))
 			var result, failure string
 			if rapid.Bool().Draw(t, "fails") {
-				failure = framed(k, object(t, 3, `"code":`+rapid.SampledFrom([]string{"-32000", "-32602", "7", "0"}).Draw(t, "code"), `"message":`+text.Draw(t, "message"), `"data":`+value(t, 4)))
+				failure = framed(p.kind, object(t, 3, `"code":`+rapid.SampledFrom([]string{"-32000", "-32602", "7", "0"}).Draw(t, "code"), `"message":`+text.Draw(t, "message"), `"data":`+value(t, 4)))
 			} else {
-				result = framed(k, object(t, 4, `"content":[]`, `"structuredContent":`+value(t, 4), `"_meta":`+object(t, 2)))
+				members := []string{`"content":[]`, `"structuredContent":` + value(t, 4), `"_meta":` + object(t, 2), `"contents":[` + object(t, 2, `"annotations":`+object(t, 1), `"icons":[`+object(t, 1)+`]`) + `]`}
+				if p.backend == stateless || rapid.Bool().Draw(t, "says its kind") {
+					members = append(members, `"resultType":"complete"`)
+				}
+				result = framed(p.kind, object(t, 4, members...))
 			}
 			m.set(result, failure)
-			response, _, err := s.roundTrip("tools/call", []byte(params))
+			response, _, err := s.roundTrip(method, []byte(params))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := same([]byte(params), m.got()); err != nil {
-				t.Errorf("params: %v\nsent     %s\nreceived %s", err, params, m.got())
+			if err := p.sameParams([]byte(params), m.got()); err != nil {
+				t.Errorf("params of %s: %v\nsent     %s\nreceived %s", method, err, params, m.got())
 			}
-			want, got := []byte(result), response.Result
+			want, got := p.completed(method, []byte(result)), response.Result
 			if failure != "" {
 				want, got = []byte(failure), response.Error
 			}
 			if err := same(want, got); err != nil {
-				t.Errorf("answer: %v\nsent     %s\nreceived %s", err, want, got)
+				t.Errorf("answer to %s: %v\nsent     %s\nreceived %s", method, err, want, got)
 			}
 		})
 	})
 }
 
-func TestProgressIsTheSameJSON(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind) {
+// TestWhatComesBeforeAnAnswerIsTheSameJSON has the backend say something on the
+// way to its answer: progress, and messages of its log.
+func TestWhatComesBeforeAnAnswerIsTheSameJSON(t *testing.T) {
+	eachPairing(t, func(t *testing.T, p pairing) {
 		m := newMirror()
-		r := newRig(t, k, &m.backend)
+		r, s := pair(t, p, &m.backend)
 		defer r.close()
-		s := r.handshake()
 		rapid.Check(t, func(t *rapid.T) {
-			said := framed(k, object(t, 2, `"progress":`+rapid.SampledFrom([]string{"1", "1.0", "9007199254740993"}).Draw(t, "progress"), `"message":`+text.Draw(t, "message")))
+			progress := framed(p.kind, object(t, 2, `"progress":`+rapid.SampledFrom([]string{"1", "1.0", "9007199254740993"}).Draw(t, "progress"), `"message":`+text.Draw(t, "message")))
+			logged := framed(p.kind, object(t, 3, `"level":"error"`, `"data":`+value(t, 3)))
 			token := rapid.SampledFrom([]string{`1`, `"x"`, `9007199254740993`, `"\u00e9"`}).Draw(t, "token")
-			m.set(`{"content":[]}`, "", said)
-			_, before, err := s.roundTrip("tools/call", []byte(`{"name":"t","_meta":{"progressToken":`+token+`}}`))
+			m.set(`{"content":[]}`, "", progress)
+			m.log(logged)
+			meta := []string{`"progressToken":` + token}
+			if p.client == stateless {
+				meta = append(meta, `"io.modelcontextprotocol/logLevel":"debug"`)
+			}
+			_, before, err := s.roundTrip("tools/call", s.params(`"name":"t"`, meta...))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(before) != 1 {
-				t.Fatalf("%d messages came before the answer, want the progress", len(before))
+			want := map[string][]byte{
+				"notifications/message":  []byte(logged),
+				"notifications/progress": []byte(`{"progressToken":` + token + `,` + strings.TrimPrefix(progress, "{")),
 			}
-			want := []byte(`{"progressToken":` + token + `,` + strings.TrimPrefix(said, "{"))
-			if err := sameMembers(want, before[0].Params); err != nil {
-				t.Errorf("%v\nsent     %s\nreceived %s", err, want, before[0].Params)
+			if len(before) != len(want) {
+				t.Fatalf("%d messages came before the answer, want the log's and the progress", len(before))
+			}
+			for _, got := range before {
+				if err := sameMembers(want[got.Method], got.Params); err != nil {
+					t.Errorf("%s: %v\nsent     %s\nreceived %s", got.Method, err, want[got.Method], got.Params)
+				}
 			}
 		})
 	})
@@ -236,22 +257,34 @@ func sameMembers(want, got []byte) error {
 
 // membersOf gives an object's members by their names in UTF-16.
 func membersOf(object []byte) (map[string]jsontext.Value, error) {
+	all, err := inOrder(object)
+	out := map[string]jsontext.Value{}
+	for _, m := range all {
+		out[fmt.Sprint(units(m.name))] = m.value
+	}
+	return out, err
+}
+
+// raws are a member's name, with its quotes, and value.
+type raws struct{ name, value jsontext.Value }
+
+// inOrder gives an object's members in their order.
+func inOrder(object []byte) (out []raws, err error) {
 	d := newTokens(object)
 	if _, err := d.ReadToken(); err != nil {
 		return nil, err
 	}
-	out := map[string]jsontext.Value{}
 	for d.PeekKind() == '"' {
 		name, err := d.ReadValue()
 		if err != nil {
 			return nil, err
 		}
-		key := fmt.Sprint(units(slices.Clone(name)))
-		raw, err := d.ReadValue()
+		name = slices.Clone(name)
+		value, err := d.ReadValue()
 		if err != nil {
 			return nil, err
 		}
-		out[key] = slices.Clone(raw)
+		out = append(out, raws{name, slices.Clone(value)})
 	}
 	return out, nil
 }
@@ -262,16 +295,22 @@ var schemas = []string{
 	`{"type":"object","definitions":{"d":{"const":1.0}},"properties":{"p":{"$ref":"#/definitions/d"},"q":{"$dynamicRef":"#n"}},"additionalProperties":false,"x-mine":{"y":null}}`,
 	`{"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}],"if":{"properties":{"a":{"const":1}}},"then":{"minProperties":2},"else":true,"dependentSchemas":{"a":{"unevaluatedProperties":false}},"$vocabulary":{"https://x":true},"$comment":"é"}`,
 	`{"type":"object","properties":{"p":{"enum":[1,1.0,"1",null,{"a":[]}],"default":12345678901234567890,"pattern":"^\\d+\\/$","multipleOf":0.1}},"patternProperties":{"^x-":false},"prefixItems":[]}`,
+	// Every other keyword of 2020-12.
+	`{"$id":"https://example.com/s","$dynamicAnchor":"n","type":"object","title":"T","description":"d","deprecated":true,"readOnly":false,"writeOnly":true,"examples":[{"a":1.0}],` +
+		`"allOf":[true],"anyOf":[{}],"not":false,"propertyNames":{"minLength":0,"maxLength":9007199254740993},"maxProperties":1e2,"dependentRequired":{"a":["b"]},"properties":{` +
+		`"l":{"type":"array","items":{"type":["string","null"]},"contains":true,"minContains":0,"maxContains":5,"minItems":0,"maxItems":10,"uniqueItems":true,"unevaluatedItems":false},` +
+		`"s":{"type":"string","format":"date-time","contentEncoding":"base64","contentMediaType":"application/json","contentSchema":{"$ref":"#"}},` +
+		`"n":{"exclusiveMinimum":-0.0,"exclusiveMaximum":1E+3,"minimum":0}}}`,
 	`{}`, `{"type":"object"}`,
 }
 
 func TestListedToolsAreTheSameJSON(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind) {
-		entries := toolEntries(t, k)
+	eachPairing(t, func(t *testing.T, p pairing) {
+		entries := toolEntries(t, p.kind)
 		b := &backend{tools: "[" + strings.Join(entries, ",") + "]"}
-		r := newRig(t, k, b)
+		r, s := pair(t, p, b)
 		defer r.close()
-		response, _, err := r.handshake().roundTrip("tools/list", []byte(`{}`))
+		response, _, err := s.roundTrip("tools/list", s.params(""))
 		must(t, err)
 		var list struct {
 			Tools []json.RawMessage `json:"tools"`
@@ -314,19 +353,19 @@ func withName(entry string, n int) string {
 }
 
 func TestRepeatedNamesArriveAsTheyCame(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind) {
+	eachPairing(t, func(t *testing.T, p pairing) {
 		m := newMirror()
-		r := newRig(t, k, &m.backend)
+		r, s := pair(t, p, &m.backend)
 		defer r.close()
-		s := r.handshake()
-		const params, result = `{"name":"t","arguments":{"a":1,"a":2,"b":{"c":1,"c":1}}}`, `{"content":[],"structuredContent":{"a":1,"a":2}}`
+		const result = `{"content":[],"structuredContent":{"a":1,"a":2}}`
+		params := s.params(`"name":"t","arguments":{"a":1,"a":2,"b":{"c":1,"c":1}}`, `"own":{"d":1,"d":2}`)
 		m.set(result, "")
-		response, _, err := s.roundTrip("tools/call", []byte(params))
+		response, _, err := s.roundTrip("tools/call", params)
 		must(t, err)
-		if err := same([]byte(params), m.got()); err != nil {
+		if err := p.sameParams(params, m.got()); err != nil {
 			t.Errorf("params: %v, received %s", err, m.got())
 		}
-		if err := same([]byte(result), response.Result); err != nil {
+		if err := same(p.completed("tools/call", []byte(result)), response.Result); err != nil {
 			t.Errorf("result: %v, received %s", err, response.Result)
 		}
 	})
@@ -345,17 +384,18 @@ func FuzzSameJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Add([]byte(strings.Repeat("[", 900) + strings.Repeat("]", 900)))
-	rigs, sessions, mirrors := map[kind]*rig{}, map[kind]*session{}, map[kind]*mirror{}
-	for _, k := range kinds {
-		mirrors[k] = newMirror()
-		rigs[k] = newRig(f, k, &mirrors[k].backend)
-		sessions[k] = rigs[k].handshake()
+	type end struct {
+		pairing
+		mirror  *mirror
+		session *session
 	}
-	f.Cleanup(func() {
-		for _, r := range rigs {
-			r.close()
-		}
-	})
+	var ends []end
+	for _, p := range pairings {
+		m := newMirror()
+		r, s := pair(f, p, &m.backend)
+		f.Cleanup(r.close)
+		ends = append(ends, end{p, m, s})
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 64<<10 || !utf8.Valid(data) || depthOf(data) > 1000 {
 			t.Skip("it is no JSON, or one that a limit is for")
@@ -363,19 +403,19 @@ func FuzzSameJSON(f *testing.F) {
 		if !jsontext.Value(data).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
 			t.Skip("it is no JSON")
 		}
-		for _, k := range kinds {
-			params := `{"name":"t","arguments":{"v":` + string(data) + `}}`
-			result := framed(k, `{"content":[],"v":`+string(data)+`}`)
-			mirrors[k].set(result, "")
-			response, _, err := sessions[k].roundTrip("tools/call", []byte(params))
+		for _, e := range ends {
+			params := e.session.params(`"name":"t","arguments":{"v":`+string(data)+`}`, `"own":`+string(data))
+			result := framed(e.kind, `{"content":[],"v":`+string(data)+`}`)
+			e.mirror.set(result, "")
+			response, _, err := e.session.roundTrip("tools/call", params)
 			if err != nil {
-				t.Fatalf("%s: %v", k, err)
+				t.Fatalf("%s: %v", e, err)
 			}
-			if err := same([]byte(params), mirrors[k].got()); err != nil {
-				t.Errorf("%s params: %v, received %s", k, err, mirrors[k].got())
+			if err := e.sameParams(params, e.mirror.got()); err != nil {
+				t.Errorf("%s params: %v, received %s", e, err, e.mirror.got())
 			}
-			if err := same([]byte(result), response.Result); err != nil {
-				t.Errorf("%s result: %v, received %s", k, err, response.Result)
+			if err := same(e.completed("tools/call", []byte(result)), response.Result); err != nil {
+				t.Errorf("%s result: %v, received %s", e, err, response.Result)
 			}
 		}
 	})

@@ -120,7 +120,7 @@ func newRig(t testing.TB, k kind, b *backend) *rig {
 	must(t, err)
 	front, err := mcpserver.New(mcpserver.Options{
 		Broker: system, SessionKey: []byte("0123456789abcdef0123"), RuntimeID: "rt", Version: "1", Logger: log,
-		PromoteAfter: []mcpserver.ClientPatience{{Client: "t", After: 24 * time.Hour}},
+		Clients: []mcpserver.ClientLimits{{Client: "tester", PromoteAfter: 24 * time.Hour}},
 		Guard: httpguard.New(httpguard.Options{MaxBody: maxBody, Authenticate: func(got string) (broker.Principal, bool) {
 			return broker.LocalOperator, got == token
 		}}),
@@ -152,18 +152,22 @@ func newRig(t testing.TB, k kind, b *backend) *rig {
 type session struct {
 	rig     *rig
 	path    string
-	id      string
+	id      string // none in the stateless era
 	version string
 	lastID  int
 	mu      sync.Mutex
 }
 
+const initializeLine = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + clientCapabilities + `,"clientInfo":` + clientInfo + `}}`
+
 // handshake opens a session of 2025-11-25 on the backend's own endpoint.
-func (r *rig) handshake() *session {
+func (r *rig) handshake() *session { return r.open("/mcp/b") }
+
+func (r *rig) open(path string) *session {
 	r.t.Helper()
 	// Ids of our own begin where those in the tests' texts do not go.
-	s := &session{rig: r, path: "/mcp/b", version: "2025-11-25", lastID: 1000}
-	resp := s.post([]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
+	s := &session{rig: r, path: path, version: "2025-11-25", lastID: 1000}
+	resp := s.post([]byte(initializeLine))
 	if s.id = resp.header.Get("Mcp-Session-Id"); s.id == "" {
 		r.t.Fatalf("no session: %d %s", resp.status, resp.body)
 	}
@@ -188,7 +192,18 @@ func (s *session) request(ctx context.Context, body io.Reader) *http.Request {
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	if s.id != "" {
 		req.Header.Set("Mcp-Session-Id", s.id)
+	}
+	if s.id != "" || s.version == statelessVersion {
 		req.Header.Set("MCP-Protocol-Version", s.version)
+	}
+	return req
+}
+
+// message makes a request of a body, with the headers that repeat it.
+func (s *session) message(ctx context.Context, body []byte) *http.Request {
+	req := s.request(ctx, bytes.NewReader(body))
+	if s.version == statelessVersion {
+		repeatInHeaders(req.Header, body)
 	}
 	return req
 }
@@ -198,7 +213,7 @@ func (s *session) post(body []byte) answer {
 	s.rig.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), s.rig.patience)
 	defer cancel()
-	a, err := s.do(s.request(ctx, bytes.NewReader(body)))
+	a, err := s.do(s.message(ctx, body))
 	must(s.rig.t, err)
 	return a
 }
@@ -258,7 +273,7 @@ func (s *session) roundTrip(method string, params []byte) (response message, bef
 	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)
 	ctx, cancel := context.WithTimeout(context.Background(), s.rig.patience)
 	defer cancel()
-	a, err := s.do(s.request(ctx, bytes.NewReader(body)))
+	a, err := s.do(s.message(ctx, body))
 	if err != nil {
 		return message{}, nil, err
 	}
@@ -275,7 +290,7 @@ func (s *session) roundTrip(method string, params []byte) (response message, bef
 
 // call calls the backend's tool and gives the result.
 func (s *session) call(tool string) (json.RawMessage, error) {
-	m, _, err := s.roundTrip("tools/call", fmt.Appendf(nil, `{"name":%q,"arguments":{}}`, tool))
+	m, _, err := s.roundTrip("tools/call", s.params(fmt.Sprintf(`"name":%q,"arguments":{}`, tool)))
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 // broker is a `berth serve` with what a client needs to find it.
 type broker struct {
 	*process
+	config   string
 	stateDir string
 	home     string
 	env      []string
@@ -23,22 +24,39 @@ type broker struct {
 // startBroker serves the backends: name to entry of mcpServers.
 func startBroker(t *testing.T, backends map[string]any) *broker {
 	t.Helper()
+	return startConfigured(t, map[string]any{"mcpServers": backends})
+}
+
+func startConfigured(t *testing.T, config map[string]any) *broker {
+	t.Helper()
 	dir := t.TempDir()
 	b := &broker{stateDir: filepath.Join(dir, "state"), home: filepath.Join(dir, "home")}
 	b.env = environment(b.home)
 	if err := os.MkdirAll(b.home, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	config := filepath.Join(dir, "berth.json")
-	write(t, config, mustJSON(t, map[string]any{"mcpServers": backends}))
-	b.process = startProcess(t, "berth serve", b.env, []string{berthPath(t), "serve", "--config", config, "--state-dir", b.stateDir, "--listen", "127.0.0.1:0"})
-	b.url = b.saw(t, `listens on (http://\S+)`)
+	b.config = filepath.Join(dir, "berth.json")
+	write(t, b.config, mustJSON(t, config))
+	b.serve(t, "127.0.0.1:0")
 	token, err := os.ReadFile(filepath.Join(b.stateDir, "api-token"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.token = strings.TrimSpace(string(token))
 	return b
+}
+
+func (b *broker) serve(t *testing.T, listen string) {
+	t.Helper()
+	b.process = startProcess(t, "berth serve", b.env, []string{berthPath(t), "serve", "--config", b.config, "--state-dir", b.stateDir, "--listen", listen})
+	b.url = b.saw(t, `listens on (http://\S+)`)
+}
+
+// restart ends the broker as a crash would and starts it again at its address.
+func (b *broker) restart(t *testing.T) {
+	t.Helper()
+	b.kill(t)
+	b.serve(t, strings.TrimPrefix(b.url, "http://"))
 }
 
 // berth runs a command against the broker.

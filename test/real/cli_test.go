@@ -35,16 +35,16 @@ func (c clients) look(t *testing.T, b *broker) {
 }
 
 // only checks that nobody but the CLI was there, under the name and version
-// that the table of patience needs.
+// that the table of clients needs.
 func (c clients) only(t *testing.T, name, version, protocol string) {
 	t.Helper()
 	if len(c) != 1 || !c[session{name, version, protocol}] {
 		t.Errorf("sessions while the CLI ran: %v, want %s %s with %s", c, name, version, protocol)
 	}
-	if !slices.ContainsFunc(mcpserver.DefaultPromoteAfter, func(p mcpserver.ClientPatience) bool {
-		return p.Client == name && p.After > time.Minute
+	if !slices.ContainsFunc(mcpserver.MeasuredClients, func(l mcpserver.ClientLimits) bool {
+		return l.Client == name && l.PromoteAfter > time.Minute && l.MaxAnswer == 15<<20
 	}) {
-		t.Errorf("the table of patience has no entry for %q", name)
+		t.Errorf("the table of clients has no such entry for %q", name)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestClaudeCodeFollowsAJobThroughBerth(t *testing.T) {
 					[]any{"mcp__berth__every__echo", map[string]any{"message": "ahoy"}},
 					[]any{"mcp__berth__every__" + long, map[string]any{"duration": 2, "steps": 2}},
 					[]any{"mcp__berth__job_status", map[string]any{"jobId": theJob, "waitSeconds": 30}},
-				}, func() { seen.look(t, b) })
+				}, func([]byte) { seen.look(t, b) })
 				home := t.TempDir()
 				project := filepath.Join(home, "project")
 				write(t, filepath.Join(project, "README"), "")
@@ -185,7 +185,7 @@ func TestCodexFollowsAJobThroughBerth(t *testing.T) {
 				[]any{"every__echo", map[string]any{"message": "ahoy"}, "mcp__berth"},
 				[]any{"every__" + folded(long), map[string]any{"duration": 2, "steps": 2}, "mcp__berth"},
 				[]any{"job_status", map[string]any{"jobId": theJob, "waitSeconds": 30}, "mcp__berth"},
-			}, func() { seen.look(t, b) })
+			}, func([]byte) { seen.look(t, b) })
 			home := t.TempDir()
 			project := filepath.Join(home, "project")
 			write(t, filepath.Join(project, "README"), "")

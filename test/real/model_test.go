@@ -33,9 +33,9 @@ type model struct {
 	log string
 }
 
-// startModel runs a scripted model. seen is called while the CLI waits for its
-// next step.
-func startModel(t *testing.T, program string, script any, seen func()) *model {
+// startModel runs a scripted model. seen is called with each request while the
+// CLI waits for its next step.
+func startModel(t *testing.T, program string, script any, seen func(body []byte)) *model {
 	t.Helper()
 	path := filepath.Join(root(t), "..", "shared", "examples", "scripted-model", program)
 	if _, err := os.Stat(path); err != nil {
@@ -63,7 +63,7 @@ func startModel(t *testing.T, program string, script any, seen func()) *model {
 
 // fillIn hands requests on and puts the last job id of a request into its
 // answer.
-func fillIn(target *url.URL, seen func()) http.Handler {
+func fillIn(target *url.URL, seen func(body []byte)) http.Handler {
 	// The model closes each connection, and nothing may outlive the test.
 	base := &http.Transport{DisableKeepAlives: true}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -72,7 +72,7 @@ func fillIn(target *url.URL, seen func()) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		seen()
+		seen(body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		id := theJob
 		if ids := jobID.FindAllStringSubmatch(string(body), -1); len(ids) > 0 {

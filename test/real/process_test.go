@@ -192,3 +192,11 @@ func run(t *testing.T, dir string, env, line []string) (string, error) {
 	}
 	return stdout.String(), err
 }
+
+// interrupt sends SIGINT to the program itself, not to what it started.
+func (p *process) interrupt(t *testing.T) {
+	t.Helper()
+	if err := syscall.Kill(p.cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatalf("interrupt %s: %v", p.name, err)
+	}
+}

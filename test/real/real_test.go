@@ -1,14 +1,17 @@
-// Package real runs Berth against programs that this project did not write: an
-// MCP server and two agent CLIs from npm, in the versions of package.json.
+// Package real runs Berth against programs that this project did not write: MCP
+// servers, client libraries and agent CLIs from npm, in the versions of
+// package.json, and two client libraries for Go in those of go.mod.
 //
 // It is run by `make test-real`, which installs them and sets BERTH_REAL; in
-// `make test` every test here is skipped. It uses bin/berth as a user would,
+// `make test` every test here is skipped, and without BERTH_REAL_LONG one that
+// takes minutes. It uses bin/berth as a user would,
 // binds loopback only, and keeps everything in temporary directories. Every
 // wait has a limit; the programs of others give no signals, so some waits look
 // again at short intervals.
 package real
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -30,7 +33,7 @@ func need(t *testing.T) {
 	if os.Getenv("BERTH_REAL") == "" {
 		t.Skip("run by make test-real")
 	}
-	for _, path := range []string{berthPath(t), everythingPath(t)} {
+	for _, path := range []string{berthPath(t), fixturePath(t), everythingPath(t)} {
 		if _, err := os.Stat(path); err != nil {
 			t.Fatalf("%v (run make test-real)", err)
 		}
@@ -48,6 +51,9 @@ func root(t *testing.T) string {
 }
 
 func berthPath(t *testing.T) string { return filepath.Join(root(t), "bin", "berth") }
+
+// fixturePath is the project's own test server, on the official Go SDK.
+func fixturePath(t *testing.T) string { return filepath.Join(root(t), "bin", "berth-fixture") }
 
 func modules(t *testing.T) string { return filepath.Join(root(t), ".real", "node_modules") }
 
@@ -67,11 +73,15 @@ func pinned(t *testing.T, pkg string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var manifest struct{ Dependencies map[string]string }
-	if err := json.Unmarshal(text, &manifest); err != nil || manifest.Dependencies[pkg] == "" {
-		t.Fatalf("package.json pins no %s: %v", pkg, err)
+	var manifest struct{ Dependencies, OptionalDependencies map[string]string }
+	if err := json.Unmarshal(text, &manifest); err != nil {
+		t.Fatal(err)
 	}
-	return manifest.Dependencies[pkg]
+	version := cmp.Or(manifest.Dependencies[pkg], manifest.OptionalDependencies[pkg])
+	if version == "" {
+		t.Fatalf("package.json pins no %s", pkg)
+	}
+	return version
 }
 
 // eventually looks at something that gives no signal until it is as wanted.

@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 )
 
-// Skim goes over a message that is too large to keep and remembers only what
-// an answer to it needs. It is an io.Writer; the zero value is ready.
+// Skim goes over a message that is too large to keep, or that cannot be read,
+// and remembers only what an answer to it needs. It is an io.Writer; the zero
+// value is ready.
 //
 // It trusts the structure: for bytes that are no JSON it may find an id that
 // is none of theirs, which does no harm, as the message is refused anyway.
@@ -19,6 +20,9 @@ type Skim struct {
 	key     string
 	id      []byte
 	method  bool
+	version bool
+	outcome bool // a result or an error
+	closed  bool // the outermost object has its end
 }
 
 // Write takes the next piece of the message. It never fails.
@@ -86,6 +90,7 @@ func (s *Skim) next(c byte) {
 	case '}', ']':
 		if s.depth == 1 {
 			s.member()
+			s.closed = true
 		}
 		s.depth--
 	case ':':
@@ -118,6 +123,10 @@ func (s *Skim) member() {
 			s.id = append([]byte(nil), s.token...)
 		case `"method"`:
 			s.method = true
+		case `"jsonrpc"`:
+			s.version = true
+		case `"result"`, `"error"`:
+			s.outcome = true
 		}
 	}
 	s.value, s.token = false, s.token[:0]
@@ -130,6 +139,15 @@ func (s *Skim) Response() (id json.RawMessage, ok bool) {
 		return nil, false
 	}
 	return s.id, true
+}
+
+// Broken gives the id of a message that cannot be read, if it has the outline
+// of a response: the members of one, and an end.
+func (s *Skim) Broken() (id json.RawMessage, ok bool) {
+	if !s.closed || !s.version || !s.outcome {
+		return nil, false
+	}
+	return s.Response()
 }
 
 // Request gives the id of the message if it is a request: only those are

@@ -58,6 +58,28 @@ func TestSkimLeapsOverNothingOfMeaning(t *testing.T) {
 	})
 }
 
+func TestSkimKnowsTheOutlineOfAResponse(t *testing.T) {
+	for _, tt := range []struct{ name, in, id string }{
+		{"a result that is no JSON", `{"jsonrpc":"2.0","id":7,"result":{"a":NaN}}`, `7`},
+		{"an error", `{"error":{"code":nope},"id":"x","jsonrpc":"2.0"}`, `"x"`},
+		{"no end", `{"jsonrpc":"2.0","id":7,"result":{"a":NaN}`, ``},
+		{"an end inside a string", `{"jsonrpc":"2.0","id":7,"result":"}`, ``},
+		{"no version", `{"id":7,"result":NaN}`, ``},
+		{"no outcome", `{"jsonrpc":"2.0","id":7,"x":NaN}`, ``},
+		{"a request", `{"jsonrpc":"2.0","id":7,"method":"m","result":NaN}`, ``},
+		{"inside of a list", `[{"jsonrpc":"2.0","id":7,"result":NaN}]`, ``},
+		{"no JSON", `}}}]]]`, ``},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var s Skim
+			_, _ = s.Write([]byte(tt.in))
+			if id, ok := s.Broken(); string(id) != tt.id || ok != (tt.id != "") {
+				t.Errorf("got %q %v", id, ok)
+			}
+		})
+	}
+}
+
 func BenchmarkSkim(b *testing.B) {
 	for name, text := range map[string]string{"plain": strings.Repeat("x", 1<<20), "escapes": strings.Repeat(`line\n`, 1<<18), "numbers": strings.Repeat("1,", 1<<19)} {
 		in := []byte(`{"id":1,"result":{"text":"` + text + `"}}`)

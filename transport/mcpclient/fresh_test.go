@@ -22,7 +22,7 @@ type issuer struct {
 	runs  atomic.Int64
 	hold  chan struct{} // nil: at once
 	began chan struct{} // nil: nobody wants to know
-	fail atomic.Pointer[HeadersError]
+	fail  atomic.Pointer[HeadersError]
 }
 
 func (i *issuer) give(ctx context.Context) (map[string]string, error) {

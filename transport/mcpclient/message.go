@@ -25,7 +25,8 @@ type message struct {
 var (
 	errNotMessage = errors.New("not a JSON-RPC message")
 	// errNotResponse is a response in all but its content: it has neither a
-	// result nor an error, or both, or an error that is no object.
+	// result nor an error, or both, or an error that is no object, or something
+	// in it is no JSON.
 	errNotResponse = errors.New("not a JSON-RPC response")
 )
 
@@ -35,7 +36,17 @@ var (
 // message has its id.
 func decodeMessage(raw []byte) (message, error) {
 	e, err := jsonrpc.ReadEnvelope(raw)
-	if err != nil {
+	switch {
+	case errors.Is(err, jsonrpc.ErrNoObject):
+		return message{}, err
+	case err != nil:
+		// Some encoders write what is no JSON, NaN for one; and there are values
+		// nested deeper than we read. Whoever waits for it waits for nothing else.
+		var outline jsonrpc.Skim
+		_, _ = outline.Write(raw) // it never fails
+		if id, ok := outline.Broken(); ok {
+			return message{id: id}, errNotResponse
+		}
 		return message{}, err
 	}
 	m := message{id: e.ID, params: e.Params, result: e.Result, err: e.Error}

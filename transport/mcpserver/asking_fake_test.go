@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"berth/actors"
 	"berth/broker"
@@ -14,6 +15,7 @@ import (
 type asked struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
+	MS     int             `json:"ms"` // how long the backend waits; zero: as long as it takes
 }
 
 // ask logs and asks the caller, and answers with what it heard.
@@ -24,9 +26,9 @@ func (b *fakeBroker) ask(ctx context.Context, req actors.Request, q asked) actor
 	if req.Peer.Request == nil {
 		return actors.Reply{Answer: &broker.Answer{Result: json.RawMessage(`{"content":[],"heard":"nobody can be asked"}`)}}
 	}
-	if b.askFor > 0 {
+	if q.MS > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, b.askFor)
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(q.MS)*time.Millisecond)
 		defer cancel()
 	}
 	result, problem := req.Peer.Request(ctx, q.Method, q.Params)
@@ -61,6 +63,9 @@ func (b *fakeBroker) other(ctx context.Context, req actors.Request, cancel <-cha
 	}
 	switch req.Call.Method {
 	case "prompts/get":
+		if name, _ := textOf(req.Call.Params, "name"); name == "known" {
+			break
+		}
 		return actors.Reply{Answer: &broker.Answer{Error: &broker.RPCError{Code: -32602, Message: "no such prompt",
 			Raw: json.RawMessage(`{"code":-32602, "message":"no such prompt","own":1.0}`)}}}
 	case "own/hang":

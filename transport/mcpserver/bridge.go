@@ -12,7 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"berth/actors"
 	"berth/broker"
+	"berth/broker/catalog"
 	"berth/transport/jsonrpc"
 )
 
@@ -30,6 +32,14 @@ type Bridge struct {
 	// found where it was.
 	Discover func() (baseURL, token string, err error)
 	Profile  string // empty: the merged one
+
+	// ReadOnly limits the session to reads: "1" all of it, a surface's name that
+	// surface. Instance is what the session brings; nil: nothing.
+	ReadOnly string
+	Instance *actors.Binding
+	// Surface writes the bridge's own refusals of calls; nil where the profile is
+	// no surface's.
+	Surface *catalog.Surface
 
 	Transport   http.RoundTripper // nil: direct connections, no proxy
 	Grace       time.Duration     // for running requests after the input's end; 10 s
@@ -86,8 +96,9 @@ const (
 
 // Run carries messages until the input ends, the output fails or ctx ends.
 // After the input's end it waits for running requests, Grace at most; after the
-// end of ctx they are told at once that nobody waits for their answers. It
-// returns nil when the input ended. A read or write that does not end with that
+// end of ctx they are told at once that nobody waits for their answers, and only
+// cancels that the client wrote before are still carried. It returns nil when the
+// input ended. A read or write that does not end with that
 // is left behind.
 func (b Bridge) Run(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 	if b.Discover == nil {
@@ -132,7 +143,7 @@ func (r *bridge) carry(ctx context.Context, in io.Reader) error {
 		return err
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(2 * leaveWait)
+	timer := time.NewTimer(3 * leaveWait)
 	defer timer.Stop()
 	select {
 	case err := <-pumped:
@@ -174,7 +185,7 @@ type line struct {
 // pump handles lines in order until there are no more.
 func (r *bridge) pump(ctx context.Context, in io.Reader) error {
 	lines := make(chan line)
-	readCtx, endRead := context.WithCancel(ctx)
+	readCtx, endRead := context.WithCancel(context.WithoutCancel(ctx))
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -190,6 +201,7 @@ func (r *bridge) pump(ctx context.Context, in io.Reader) error {
 	for {
 		select {
 		case <-ctx.Done():
+			r.lastCancels(ctx, lines)
 			return context.Cause(ctx)
 		case l := <-lines:
 			switch {
@@ -204,6 +216,46 @@ func (r *bridge) pump(ctx context.Context, in io.Reader) error {
 			}
 		}
 	}
+}
+
+// lastCancels carries what the client cancelled before ctx ended: one that
+// cancels a call and then ends the bridge by a signal wants the call to end, and
+// a broken connection alone is no cancel in the handshake era.
+func (r *bridge) lastCancels(ctx context.Context, lines <-chan line) {
+	timer := time.NewTimer(leaveWait)
+	defer timer.Stop()
+	for {
+		var l line
+		select {
+		case <-timer.C:
+			return
+		case l = <-lines:
+		}
+		if l.err != nil {
+			return
+		}
+		msg, err := jsonrpc.Decode(l.data)
+		if err != nil || !isCancel(msg) {
+			continue
+		}
+		after := r.overtaken(msg)
+		if r.hangUp(after) {
+			continue
+		}
+		select {
+		case r.notices <- struct{}{}:
+		case <-timer.C:
+			return
+		}
+		r.work.Go(func() {
+			defer func() { <-r.notices }()
+			r.notify(ctx, msg, l.data, after)
+		})
+	}
+}
+
+func isCancel(msg jsonrpc.Message) bool {
+	return msg.Kind != jsonrpc.Request && msg.Method == "notifications/cancelled"
 }
 
 func (r *bridge) read(ctx context.Context, in io.Reader, lines chan<- line) {
@@ -291,14 +343,14 @@ func (r *bridge) handle(ctx context.Context, data []byte) {
 	select {
 	case r.slots <- struct{}{}:
 	default:
-		r.say(refusalError(msg.ID, broker.Refuse(broker.CodeOverloaded, "Too many requests of this client are waiting for answers.",
+		r.say(r.no(msg, broker.Refuse(broker.CodeOverloaded, "Too many requests of this client are waiting for answers.",
 			map[string]any{"in_flight": r.MaxInFlight}).Retry(time.Second)))
 		return
 	}
 	f, ok := r.takeOff(msg.ID)
 	if !ok {
 		<-r.slots
-		r.say(refusalError(msg.ID, broker.Refuse(broker.CodeDuplicateRequestID, "A request with this id is still running.", nil)))
+		r.say(r.no(msg, broker.Refuse(broker.CodeDuplicateRequestID, "A request with this id is still running.", nil)))
 		return
 	}
 	if f.carried = carriage(msg); f.carried.header != nil {
@@ -340,7 +392,7 @@ func (r *bridge) land(f *flight) {
 
 // overtaken gives the request that a cancel is about.
 func (r *bridge) overtaken(msg jsonrpc.Message) *flight {
-	if msg.Method != "notifications/cancelled" {
+	if !isCancel(msg) {
 		return nil
 	}
 	params, err := jsonrpc.ParseObject(msg.Params)

@@ -93,6 +93,7 @@ func (r *bridge) postTo(ctx context.Context, base, token, method string, body []
 	case http.MethodGet:
 		req.Header.Set("Accept", "text/event-stream")
 	}
+	r.scope(req.Header)
 	r.mu.Lock()
 	switch {
 	case c.header != nil:
@@ -134,8 +135,15 @@ func (r *bridge) missing(cause error) {
 }
 
 // notify delivers a notification or a response. A cancel waits until the
-// broker has its request, or would have had it.
+// broker has its request, or would have had it, and outlives ctx for as long as
+// Run waits for what is on its way.
 func (r *bridge) notify(ctx context.Context, msg jsonrpc.Message, data []byte, after *flight) {
+	if isCancel(msg) {
+		longer, end := context.WithCancel(context.WithoutCancel(ctx))
+		defer end()
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(tellWait, end) })()
+		ctx = longer
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.Silence)
 	defer cancel()
 	if after != nil {
@@ -275,7 +283,7 @@ func (r *bridge) broken(msg jsonrpc.Message, f *flight, err error) {
 	default:
 		refusal = broker.Refuse(broker.CodeBrokerNotRunning, "The connection to the broker ended before the answer. This request changes nothing and may be repeated.", nil)
 	}
-	r.answer(f, refusalError(msg.ID, refusal))
+	r.answer(f, r.no(msg, refusal))
 }
 
 // refused turns an HTTP error into the answer of the request.
@@ -292,6 +300,10 @@ func (r *bridge) refused(msg jsonrpc.Message, resp *http.Response, f *flight) {
 		p = httpguard.ErrorBody{Code: broker.CodeInternal, Message: fmt.Sprintf("The broker answered with HTTP %d.", resp.StatusCode)}
 	}
 	refusal := broker.Refuse(p.Code, p.Message, map[string]any{"http_status": resp.StatusCode})
+	if r.Surface != nil && msg.Method == "tools/call" {
+		r.answer(f, r.no(msg, refusal))
+		return
+	}
 	r.answer(f, jsonrpc.AppendError(nil, msg.ID, codeRefused, p.Message, refusal.JSON()))
 }
 
@@ -299,7 +311,7 @@ func (r *bridge) refused(msg jsonrpc.Message, resp *http.Response, f *flight) {
 // broker forgets it anyway, so a failure is nobody's business.
 func (r *bridge) goodbye(ctx context.Context) {
 	r.mu.Lock()
-	base, token, known := r.base, r.token, r.session != ""
+	base, token, known := r.base, r.token, r.session != "" || (r.Instance != nil && r.base != "")
 	r.mu.Unlock()
 	if !known {
 		return

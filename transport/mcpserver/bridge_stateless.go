@@ -34,7 +34,7 @@ func carriage(msg jsonrpc.Message) carried {
 	if !ok {
 		return c
 	}
-	c.header = http.Header{headerVersion: {headerSafe(version)}, headerMethod: {headerSafe(msg.Method)}, headerBridged: {"1"}}
+	c.header = http.Header{headerVersion: {headerSafe(version)}, headerMethod: {encodeHeader(msg.Method)}, headerBridged: {"1"}}
 	if member := named[msg.Method]; member != "" {
 		if name, ok := params.Text(member); ok {
 			c.header.Set(headerName, encodeHeader(name))
@@ -52,8 +52,8 @@ func encodeHeader(value string) string {
 	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(value)) + encodedSuffix
 }
 
-// headerSafe leaves out what no header may hold. A version or a method that had
-// it is one that nobody serves.
+// headerSafe leaves out what no header may hold. A version that had it is one
+// that nobody serves.
 func headerSafe(value string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c > '~' {

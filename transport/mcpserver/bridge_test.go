@@ -414,6 +414,15 @@ func TestBridgeSaysInHeadersWhatTheBodySays(t *testing.T) {
 		if value := c.header.Get(headerName); value != headerSafe(value) {
 			t.Errorf("%q is no header", value)
 		}
+		// An exact profile hands on methods of any name.
+		params = `{"_meta":{"` + metaVersion + `":"2026-07-28"}}`
+		c = carriage(jsonrpc.Message{Method: name, Params: []byte(params)})
+		if problem := checkHeaders(c.header, name, object(t, params)); problem != "" {
+			t.Errorf("the method %q: %s", name, problem)
+		}
+		if value := c.header.Get(headerMethod); value != headerSafe(value) {
+			t.Errorf("%q is no header", value)
+		}
 	}
 }
 
@@ -435,4 +444,74 @@ func TestBridgeCancelOfTheStatelessEraEndsTheRequest(t *testing.T) {
 		}
 		f.stop()
 	})
+}
+
+// A client that cancels and then signals means both: the broken connection
+// alone is no cancel to the broker.
+func TestBridgeThatIsToldToStopStillCarriesCancels(t *testing.T) {
+	const cancelled = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` + "\n"
+	for _, tt := range []struct {
+		name  string
+		write func(stdin io.Writer, signal func())
+	}{
+		{"on its way", func(stdin io.Writer, signal func()) {
+			_, _ = io.WriteString(stdin, cancelled)
+			synctest.Wait()
+			signal()
+		}},
+		{"not read yet", func(stdin io.Writer, signal func()) {
+			signal()
+			_, _ = io.WriteString(stdin, cancelled)
+		}},
+		{"behind something else", func(stdin io.Writer, signal func()) {
+			signal()
+			_, _ = io.WriteString(stdin, `{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n"+cancelled)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var got []string
+				transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+					connected(r)
+					body, err := io.ReadAll(r.Body)
+					if err != nil {
+						return nil, err
+					}
+					msg, err := jsonrpc.Decode(body)
+					if err != nil {
+						return nil, err
+					}
+					if msg.Kind == jsonrpc.Request {
+						<-r.Context().Done()
+						return nil, r.Context().Err()
+					}
+					elapse(time.Second)
+					if r.Context().Err() == nil {
+						mu.Lock()
+						defer mu.Unlock()
+						got = append(got, msg.Method)
+					}
+					return response(202, "", ""), r.Context().Err()
+				})
+				in, stdin := io.Pipe()
+				ctx, signal := context.WithCancel(t.Context())
+				defer signal()
+				ended := make(chan error, 1)
+				b := Bridge{Transport: transport, Discover: func() (string, string, error) { return "http://127.0.0.1:7420", testToken, nil }}
+				go func() { ended <- b.Run(ctx, in, io.Discard, io.Discard) }()
+				_, _ = io.WriteString(stdin, callHang+"\n")
+				synctest.Wait()
+				tt.write(stdin, signal)
+				if err := <-ended; !errors.Is(err, context.Canceled) {
+					t.Errorf("it ended with %v", err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if len(got) != 1 || got[0] != "notifications/cancelled" {
+					t.Errorf("the broker was told %q", got)
+				}
+			})
+		})
+	}
 }

@@ -28,18 +28,21 @@ type toolCall struct {
 // callTool answers tools/call.
 func (s *Server) callTool(rq *request) {
 	tc, problem := readToolCall(rq.msg.Params)
-	if problem != "" {
+	profile, ok := s.profile(rq)
+	if problem != "" && (!ok || profile.SurfaceOf(verbNamed(profile, tc)) == nil) {
 		rq.refuse(broker.Refuse(broker.CodeInvalidArguments, problem, nil))
 		return
 	}
-	profile, ok := s.opts.Broker.Catalog().Profile(rq.profile)
 	if !ok {
 		rq.refuse(broker.Refuse(broker.CodeProfileUnknown, "There is no profile or backend of this name.", nil))
 		return
 	}
+	if problem != "" {
+		rq.answer(rq.malformed(profile, tc, problem))
+		return
+	}
 	if refusal := s.admit(rq); refusal != nil {
-		verb, _ := profile.Resolve(tc.name)
-		rq.answer(rq.refusedCall(verb, refusal))
+		rq.answer(rq.refusedCall(profile, tc, refusal))
 		return
 	}
 	defer s.streams.leave()
@@ -50,6 +53,7 @@ func (s *Server) callTool(rq *request) {
 		rq.answer(s.refused(rq, profile, tc, refusal))
 		return
 	}
+	rq.no = func(refusal *broker.Refusal) []byte { return rq.refusedCall(profile, tc, refusal) }
 	x := &exchange{rq: rq}
 	if tc.meta != nil {
 		token, _ := tc.meta.Get("progressToken")
@@ -58,7 +62,7 @@ func (s *Server) callTool(rq *request) {
 	s.run(x, func(ctx context.Context) []byte {
 		if refusal != nil {
 			waiting, done := s.waits.enter(ctx, rq)
-			profile, refusal = s.awaitOwners(waiting, rq.profile, owners)
+			profile, refusal = s.awaitOwners(waiting, rq, owners)
 			cancelled := waiting.Err() != nil
 			done()
 			switch {
@@ -123,13 +127,13 @@ func mayAppear(profile *catalog.Profile, name string, refusal *broker.Refusal) [
 // awaitOwners gives a profile once the backends that matter to a call have
 // listed, or as it is when the limit has passed. Another backend that does not
 // list delays nobody.
-func (s *Server) awaitOwners(ctx context.Context, name string, owners []string) (*catalog.Profile, *broker.Refusal) {
+func (s *Server) awaitOwners(ctx context.Context, rq *request, owners []string) (*catalog.Profile, *broker.Refusal) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Limits.ListWait)
 	defer cancel()
 	for _, backend := range owners {
 		s.opts.Broker.AwaitCatalog(ctx, backend)
 	}
-	profile, ok := s.opts.Broker.Catalog().Profile(name)
+	profile, ok := s.profile(rq)
 	if !ok {
 		return nil, profileUnknown()
 	}
@@ -150,7 +154,8 @@ func (s *Server) do(ctx context.Context, x *exchange, profile *catalog.Profile, 
 		WantProgress: x.progress != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID, Client: rq.client,
 	}
 	req := actors.Request{Call: call, PromoteAfter: s.promoteAfter(rq, verb), Long: plan.Long,
-		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest, Peer: s.levelled(rq, verb.Backend, s.peer(x))}
+		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest, Peer: s.levelled(rq, verb.Backend, s.peer(x)),
+		Held: verb.Held, Binding: rq.binding}
 	if verb.CallTimeout != nil {
 		req.CallTimeout = *verb.CallTimeout
 	}
@@ -163,10 +168,13 @@ func (s *Server) do(ctx context.Context, x *exchange, profile *catalog.Profile, 
 		req.Tasks = rq.judge()
 	}
 	return s.perform(ctx, x, req, func(rq *request, reply actors.Reply) []byte {
+		if reply.Job != nil && verb.Surface != nil {
+			reply = s.awaitAnswer(ctx, call, reply)
+		}
 		if reply.Job != nil && (task && rq.taskForm() == legacyTasks || rq.taskForm() == extensionTasks) {
 			return s.taskCreated(rq, *reply.Job)
 		}
-		return s.render(rq, profile, call, verb, reply)
+		return s.render(rq, profile, tc, call, verb, reply)
 	})
 }
 
@@ -176,14 +184,10 @@ func (s *Server) promoteAfter(rq *request, verb *catalog.Verb) time.Duration {
 	switch {
 	case verb.PromoteAfter != nil:
 		return max(0, *verb.PromoteAfter)
-	case verb.Native:
+	case verb.Native, verb.Surface != nil:
 		return 0
-	case rq.asker != nil:
-		return max(0, patience(s.opts.PromoteAfter, rq.clientName()))
-	case rq.session == nil:
-		return max(0, patience(s.opts.PromoteAfter, ""))
 	}
-	return max(0, patience(s.opts.PromoteAfter, rq.session.client))
+	return patience(s.opts.Clients, rq.clientNamed())
 }
 
 // upstreamParams is what the backend gets: its own name of the verb, the
@@ -211,11 +215,12 @@ func hopKey(name string) bool { return name == "progressToken" || strings.HasPre
 
 // callFacts is `_meta["berth/call"]`. A null was not observed.
 type callFacts struct {
-	CallID    string  `json:"call_id"`
-	Backend   string  `json:"backend"`
-	RuntimeID *string `json:"runtime_id"`
-	QueueMS   *int64  `json:"queue_ms"`
-	RunMS     *int64  `json:"run_ms"`
+	CallID    string   `json:"call_id"`
+	Backend   string   `json:"backend"`
+	RuntimeID *string  `json:"runtime_id"`
+	QueueMS   *int64   `json:"queue_ms"`
+	RunMS     *int64   `json:"run_ms"`
+	Warnings  []string `json:"warnings,omitempty"` // stable codes
 }
 
 // The hints in a job's record, for the model that reads it.
@@ -226,13 +231,13 @@ const (
 
 // render turns the broker's reply into a response, or nil when nothing is to
 // be said.
-func (s *Server) render(rq *request, profile *catalog.Profile, call *broker.Call, verb *catalog.Verb, reply actors.Reply) []byte {
+func (s *Server) render(rq *request, profile *catalog.Profile, tc toolCall, call *broker.Call, verb *catalog.Verb, reply actors.Reply) []byte {
 	id := rq.msg.ID
 	switch {
 	case reply.Cancelled:
 		return nil
 	case reply.Refusal != nil:
-		return rq.refusedCall(verb, reply.Refusal)
+		return rq.refusedCall(profile, tc, reply.Refusal)
 	case reply.Job != nil:
 		// Only an exact profile shows the backend's outputSchema.
 		schemaShown := profile.Exact() && verb.HasOutputSchema
@@ -247,24 +252,32 @@ func (s *Server) render(rq *request, profile *catalog.Profile, call *broker.Call
 		return jsonrpc.AppendResult(nil, id, rq.shaped(s.withFacts(profile, call, reply)))
 	}
 	s.opts.Logger.Error("the broker gave an empty reply", slog.String("call", call.ID), slog.String("verb", call.Verb), slog.String("backend", call.Backend))
-	return refusalError(id, broker.Refuse(broker.CodeInternal, "The broker has no answer to this call; the log has the details.", nil))
+	return rq.refusedCall(profile, tc, broker.Refuse(broker.CodeInternal, "The broker has no answer to this call; the log has the details.", nil))
 }
 
 // withFacts adds the broker's facts to a result of the merged profile. An
 // exact one stays byte for byte, and so does what has no place for facts.
 func (s *Server) withFacts(profile *catalog.Profile, call *broker.Call, reply actors.Reply) json.RawMessage {
 	result := reply.Answer.Result
-	if profile.Exact() {
+	if profile.Exact() && profile.Surface() == nil {
 		return result
 	}
-	s.learnLinks(call.Backend, result)
+	if !profile.Exact() {
+		s.learnLinks(call.Backend, result)
+	}
 	facts := callFacts{CallID: call.ID, Backend: call.Backend}
 	if reply.Answer.RuntimeID != "" {
 		facts.RuntimeID = &reply.Answer.RuntimeID
 	}
 	facts.QueueMS = between(reply.Timing.Offered, reply.Timing.Started)
 	facts.RunMS = between(reply.Timing.Started, reply.Timing.Ended)
+	if reply.Untracked {
+		facts.Warnings = append(facts.Warnings, warnUntracked)
+	}
 	marked, err := shape.WithCallMeta(result, facts)
+	if err == nil && reply.Tracked != nil {
+		marked, err = shape.WithMeta(marked, metaJob, jobFacts{reply.Tracked.ID, reply.Tracked.RuntimeID})
+	}
 	if err != nil {
 		s.opts.Logger.Debug("a result has no place for the broker's facts", slog.String("verb", call.Verb), slog.Any("error", err))
 		return result
@@ -285,19 +298,22 @@ func between(from, to time.Time) *int64 {
 func (s *Server) refused(rq *request, profile *catalog.Profile, tc toolCall, refusal *broker.Refusal) []byte {
 	if owners := mayAppear(profile, tc.name, refusal); len(owners) > 0 {
 		// Nobody knows yet whether the verb exists.
-		return rq.refusedCall(nil, s.opts.Broker.WhyPending(owners))
+		return rq.refusedCall(profile, tc, s.opts.Broker.WhyPending(owners))
 	}
-	if refusal.Code == broker.CodeVerbUnknown {
+	if refusal.Code == broker.CodeVerbUnknown && profile.Surface() == nil {
 		return refusalError(rq.msg.ID, refusal)
 	}
-	verb, _ := profile.Resolve(tc.name)
-	return rq.refusedCall(verb, refusal)
+	return rq.refusedCall(profile, tc, refusal)
 }
 
 // refusedCall is a refusal as a tool result with isError, in the form of the
 // verb's surface; a reused request id and a failure of ours are errors of the
-// request.
-func (rq *request) refusedCall(verb *catalog.Verb, refusal *broker.Refusal) []byte {
+// request, unless the surface has a form for them.
+func (rq *request) refusedCall(profile *catalog.Profile, tc toolCall, refusal *broker.Refusal) []byte {
+	verb := verbNamed(profile, tc)
+	if surface := profile.SurfaceOf(verb); surface != nil {
+		return rq.refusedBy(surface, verb, tc, refusal)
+	}
 	switch refusal.Code {
 	case broker.CodeDuplicateRequestID, broker.CodeInternal:
 		return refusalError(rq.msg.ID, refusal)

@@ -23,6 +23,11 @@
 // which of them listed what (directory.go). What is no part of an answer comes
 // on a stream of the session (notices.go); of several, on the newest.
 //
+// A surface (catalog.Surface) has the answers to its calls its own way: refusals
+// are results in its form, none is the handle of a job (surface.go). A session
+// may say in headers that it only reads, and, over loopback, which instance of a
+// local app it brings (binding.go).
+//
 // Concurrency: a [Server] is safe for concurrent use. Nothing that a session
 // needs is kept here, for its id says it; what is remembered besides (the list a
 // session saw last, which sessions were ended) is bounded and may be forgotten.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -66,10 +67,20 @@ var handshake = era{
 	ask:     (*Server).askOnStream,
 }
 
+// saidVersion is what a request's version header says. One that comes twice is
+// a list, which is no version: each reader would take another.
+func saidVersion(r *http.Request) string {
+	values := r.Header[headerVersion]
+	if len(values) == 1 {
+		return values[0]
+	}
+	return strings.Join(values, ", ")
+}
+
 // eraOf tells a request's era by its version header; a request without one is
 // of the handshake era.
 func eraOf(r *http.Request) (*era, bool) {
-	version := r.Header.Get(headerVersion)
+	version := saidVersion(r)
 	switch {
 	case version == "" || slices.Contains(versions, version):
 		return &handshake, true
@@ -92,7 +103,7 @@ func (s *Server) admitHandshake(rq *request) bool {
 // refuseVersion answers a version that is not spoken the way that lets a
 // client of a newer era choose another.
 func (s *Server) refuseVersion(rq *request) {
-	data := fmt.Appendf(nil, `{"supported":%s,"requested":%s}`, supported(), jsonrpc.Quote(clip(rq.r.Header.Get(headerVersion))))
+	data := fmt.Appendf(nil, `{"supported":%s,"requested":%s}`, supported(), jsonrpc.Quote(clip(saidVersion(rq.r))))
 	id := rq.msg.ID
 	if rq.msg.Kind != jsonrpc.Request {
 		id = nil

@@ -49,7 +49,7 @@ func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
 	}
 	x.keepAlive = s.opts.Limits.KeepAlive
 	x.start(wait)
-	message := s.guarded(x.rq.r.Context(), x.rq, work)
+	message := s.fit(x.rq, s.guarded(x.rq.r.Context(), x.rq, work))
 	if x.end() {
 		x.finish(message)
 	}
@@ -98,7 +98,7 @@ func (s *Server) guarded(ctx context.Context, rq *request, work func(context.Con
 	defer func() {
 		if p := recover(); p != nil {
 			s.opts.Logger.Error("panic while a request was handled", "method", rq.msg.Method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			message = refusalError(rq.msg.ID, broker.AsRefusal(fmt.Errorf("panic: %v", p)))
+			message = rq.refusal(broker.AsRefusal(fmt.Errorf("panic: %v", p)))
 		}
 	}()
 	return work(ctx)
@@ -114,7 +114,7 @@ func (x *exchange) finish(message []byte) {
 	switch {
 	case x.open:
 	case message == nil && !x.rq.accept.stream:
-		x.rq.w.WriteHeader(http.StatusNoContent)
+		x.rq.empty(http.StatusNoContent)
 		return
 	case message != nil && (x.rq.accept.json || x.rq.status(message) != http.StatusOK):
 		x.rq.send(x.rq.status(message), message)
@@ -158,7 +158,7 @@ func (x *exchange) event(message []byte) error {
 func (x *exchange) write(parts ...[]byte) error {
 	x.rq.writeDeadline()
 	for _, p := range parts {
-		if _, err := x.rq.w.Write(p); err != nil {
+		if err := x.rq.write(p); err != nil {
 			return err
 		}
 	}
@@ -183,8 +183,8 @@ func (x *exchange) signOfLife() error {
 // pending reports whether something waits to be written before the answer.
 func (x *exchange) pending() bool { return x.progress.waiting() || x.outbox.waiting() }
 
-// sendPending writes what waits. Messages come before progress, of which only
-// the latest is kept.
+// sendPending writes what waits. Messages come before progress, of which
+// only the latest is kept for a slow reader.
 func (x *exchange) sendPending() error {
 	for _, message := range x.outbox.take() {
 		if err := x.begin(); err != nil {
@@ -194,21 +194,18 @@ func (x *exchange) sendPending() error {
 			return err
 		}
 	}
-	if !x.progress.waiting() {
-		return nil
+	for _, message := range x.progress.take() {
+		if !x.rq.accept.stream {
+			return nil
+		}
+		if err := x.begin(); err != nil {
+			return err
+		}
+		if err := x.event(message); err != nil {
+			return err
+		}
 	}
-	return x.sendProgress()
-}
-
-func (x *exchange) sendProgress() error {
-	message := x.progress.take()
-	if message == nil || !x.rq.accept.stream {
-		return nil
-	}
-	if err := x.begin(); err != nil {
-		return err
-	}
-	return x.event(message)
+	return nil
 }
 
 // streams counts the requests that wait for an answer, refuses above a limit

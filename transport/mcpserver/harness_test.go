@@ -74,7 +74,6 @@ type fakeBroker struct {
 	refuse   *broker.Refusal // every Attach is answered with it
 	tasks    fakeTasks
 	standing
-	askFor     time.Duration     // zero: for as long as it takes
 	subscribed map[string]bool   // by holder and URI
 	levels     map[string]string // by holder
 	dropped    chan string       // verbs whose ctx ended; capacity 16
@@ -216,6 +215,11 @@ func (b *fakeBroker) verb(ctx context.Context, req actors.Request, cancel <-chan
 			Progress int    `json:"progress"`
 			Link     bool   `json:"link"`
 			Ask      *asked `json:"ask"`
+			Say      []struct {
+				Method string          `json:"method"`
+				Params json.RawMessage `json:"params"`
+			} `json:"say"` // on the call's stream, before anything else
+			Result json.RawMessage `json:"result"`
 		} `json:"arguments"`
 	}
 	if req.Call.Method != "tools/call" {
@@ -226,6 +230,14 @@ func (b *fakeBroker) verb(ctx context.Context, req actors.Request, cancel <-chan
 	}
 	result := func(format string, args ...any) actors.Reply {
 		return actors.Reply{Answer: &broker.Answer{Result: fmt.Appendf(nil, format, args...)}}
+	}
+	for _, n := range params.Arguments.Say {
+		if req.Peer.Notify != nil {
+			req.Peer.Notify(n.Method, n.Params)
+		}
+	}
+	if params.Arguments.Result != nil {
+		return actors.Reply{Answer: &broker.Answer{Result: params.Arguments.Result}}
 	}
 	if params.Arguments.Link {
 		return result(`{"content":[{"type":"resource_link","uri":"link://%s","name":"l"}]}`, req.Call.Backend)

@@ -57,7 +57,7 @@ func (s *Server) initialize(rq *request) {
 		return
 	}
 	s.run(&exchange{rq: rq}, func(ctx context.Context) []byte {
-		result, refusal := s.exactServer(ctx, ses)
+		result, refusal := s.exactServer(ctx, rq, ses)
 		if refusal != nil {
 			return refusalError(id, refusal)
 		}
@@ -115,8 +115,8 @@ func (s *Server) ownServer(ses *session) initializeResult {
 }
 
 // exactServer is the backend's own introduction, with nothing added.
-func (s *Server) exactServer(ctx context.Context, ses *session) (initializeResult, *broker.Refusal) {
-	profile, refusal := s.await(ctx, ses.profile)
+func (s *Server) exactServer(ctx context.Context, rq *request, ses *session) (initializeResult, *broker.Refusal) {
+	profile, refusal := s.await(ctx, rq)
 	if refusal != nil {
 		return initializeResult{}, refusal
 	}
@@ -130,18 +130,22 @@ func (s *Server) exactServer(ctx context.Context, ses *session) (initializeResul
 	if len(server.Info) == 0 { // it gave no name; ours for it is all there is
 		server.Info = slices.Concat([]byte(`{"name":`), jsonrpc.Quote(ses.profile), []byte(`,"version":""}`))
 	}
-	return initializeResult{ProtocolVersion: ses.version, Capabilities: exactCapabilities(server.Capabilities), ServerInfo: server.Info, Instructions: server.Instructions}, nil
+	capabilities := exactCapabilities(server.Capabilities)
+	if profile.Surface() != nil {
+		capabilities = server.Capabilities // nothing is added to a surface
+	}
+	return initializeResult{ProtocolVersion: ses.version, Capabilities: capabilities, ServerInfo: server.Info, Instructions: server.Instructions}, nil
 }
 
 // await gives a profile once everything in it is known, or as it is when the
 // limit has passed.
-func (s *Server) await(ctx context.Context, name string) (*catalog.Profile, *broker.Refusal) {
-	snapshot := s.opts.Broker.Catalog()
-	profile, ok := snapshot.Profile(name)
+func (s *Server) await(ctx context.Context, rq *request) (*catalog.Profile, *broker.Refusal) {
+	profile, ok := s.profile(rq)
 	if ok && len(profile.Pending()) > 0 {
 		ctx, cancel := context.WithTimeout(ctx, s.opts.Limits.ListWait)
 		defer cancel()
-		profile, ok = s.opts.Broker.AwaitCatalog(ctx, name).Profile(name)
+		s.opts.Broker.AwaitCatalog(ctx, rq.profile)
+		profile, ok = s.profile(rq)
 	}
 	if !ok {
 		return nil, profileUnknown()

@@ -33,13 +33,13 @@ func (s *Server) listTools(rq *request) {
 			}
 		}
 	}
-	profile, ok := s.opts.Broker.Catalog().Profile(rq.profile)
+	profile, ok := s.profile(rq)
 	if ok && len(profile.Pending()) == 0 {
 		rq.answer(s.page(rq, profile, cursor))
 		return
 	}
 	s.run(&exchange{rq: rq}, func(ctx context.Context) []byte {
-		profile, refusal := s.await(ctx, rq.profile)
+		profile, refusal := s.await(ctx, rq)
 		if refusal != nil {
 			return refusalError(rq.msg.ID, refusal)
 		}

@@ -47,7 +47,7 @@ func (s *Server) listOffered(rq *request, kind *offerKind) {
 	}
 	x := &exchange{rq: rq}
 	s.run(x, func(ctx context.Context) []byte {
-		merged, refusal := s.await(ctx, "")
+		merged, refusal := s.await(ctx, x.rq)
 		if refusal != nil {
 			return refusalError(rq.msg.ID, refusal)
 		}

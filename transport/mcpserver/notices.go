@@ -8,6 +8,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/transport/httpguard"
 	"berth/transport/jsonrpc"
 )
 
@@ -50,19 +51,19 @@ func (s *Server) get(rq *request) {
 // stream of it takes this one's place, or the broker stops.
 func (s *Server) notices(rq *request) {
 	if refusal := s.opts.Broker.Attach(rq.session.info(rq.principal)); refusal != nil {
-		deny(rq.w, rq.r, http.StatusServiceUnavailable, refusal.Code, refusal.Message)
+		httpguard.Refuse(rq.w, rq.r, http.StatusServiceUnavailable, refusal)
 		return
 	}
 	e, refusal := s.listeners.begin(rq.session.key)
 	if refusal != nil {
-		deny(rq.w, rq.r, http.StatusServiceUnavailable, refusal.Code, refusal.Message)
+		httpguard.Refuse(rq.w, rq.r, http.StatusServiceUnavailable, refusal)
 		return
 	}
 	defer s.listeners.leave(e)
 	h := &hearing{s: s, rq: rq, ear: e, x: exchange{rq: rq}, due: map[string]bool{}}
 	notices := s.opts.Broker.Listen(h.wants)
 	defer notices.Close()
-	if profile, ok := s.opts.Broker.Catalog().Profile(rq.profile); ok {
+	if profile, ok := s.profile(rq); ok {
 		s.listeners.baseline(rq.session.key, profile.Digest())
 	}
 	if h.x.begin() == nil {
@@ -179,7 +180,7 @@ func (h *hearing) sendDue() error {
 }
 
 func (h *hearing) toolsDiffer() bool {
-	profile, ok := h.s.opts.Broker.Catalog().Profile(h.rq.profile)
+	profile, ok := h.s.profile(h.rq)
 	return ok && h.s.listeners.differs(h.rq.session.key, profile.Digest())
 }
 

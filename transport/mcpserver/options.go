@@ -83,11 +83,16 @@ type Options struct {
 	RuntimeID string
 	Version   string
 
+	// Bindings is who knows the instances that sessions bring; nil: none may.
+	Bindings Bindings
+	// ReadOnly has the profiles that only read, by name.
+	ReadOnly map[string]bool
+
 	Logger *slog.Logger // nil: nothing is logged
 	Limits Limits
-	// PromoteAfter is the table that says how long each client is known to
-	// wait for an answer; nil is [DefaultPromoteAfter].
-	PromoteAfter []ClientPatience
+	// Clients is the table that says what each client is known to bear; nil is
+	// [MeasuredClients].
+	Clients []ClientLimits
 
 	Now    func() time.Time // nil: time.Now
 	Random io.Reader        // nil: crypto/rand
@@ -97,7 +102,7 @@ type Options struct {
 // default that stands beside it.
 type Limits struct {
 	MaxStreams int           // requests that wait for an answer at once; 4096
-	WriteEvent time.Duration // for a client to take one event; 30 s
+	WriteEvent time.Duration // for a client to take one event, or 256 KiB of a larger one; 30 s
 	KeepAlive  time.Duration // between signs of life on an idle stream; 10 s
 	ListWait   time.Duration // for a list that is not known yet; 5 s
 	// Quick is how long an answer may take and still be sent as plain JSON; 75 ms.
@@ -139,8 +144,8 @@ func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.PromoteAfter == nil {
-		o.PromoteAfter = DefaultPromoteAfter
+	if o.Clients == nil {
+		o.Clients = MeasuredClients
 	}
 	if o.Now == nil {
 		o.Now = time.Now

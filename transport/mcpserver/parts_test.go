@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/broker"
@@ -44,13 +46,44 @@ func TestPatienceGoesByTheBeginningOfTheName(t *testing.T) {
 		"claude-code": 220 * time.Second, "Claude-Code/2": 220 * time.Second, "codex-mcp-client": 140 * time.Second,
 		"claude": 45 * time.Second, "": 45 * time.Second, "my claude-code": 45 * time.Second,
 	} {
-		if got := patience(DefaultPromoteAfter, client); got != want {
+		if got := patience(MeasuredClients, client); got != want {
 			t.Errorf("%q waits %v, want %v", client, got, want)
 		}
 	}
-	if got := patience([]ClientPatience{{Client: "a", After: 0}}, "b"); got != 45*time.Second {
+	if got := patience([]ClientLimits{{Client: "a", PromoteAfter: -1}}, "b"); got != 45*time.Second {
 		t.Errorf("a table without an entry for all gives %v", got)
 	}
+}
+
+func TestAnAnswerThatItsClientDoesNotTakeIsRefusedOnce(t *testing.T) {
+	const limit = 4 << 10
+	table := []ClientLimits{{Client: "small", PromoteAfter: time.Minute}, {Client: "SMALL", MaxAnswer: limit}, {Client: "any", MaxAnswer: -1}, {MaxAnswer: 2 * limit}}
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(t, newFakeBroker(t), func(o *Options) { o.Clients = table })
+		defer f.stop()
+		for _, tt := range []struct {
+			client, method string
+			size           int
+			limit          int // zero: it is delivered
+		}{
+			{"small", "tools/call", limit - 400, 0},
+			{"Small/2", "tools/call", limit, limit},
+			{"small", "resources/read", limit, limit},
+			{"other", "tools/call", limit, 0},
+			{"", "tools/call", 2 * limit, 2 * limit},
+			{"any", "tools/call", 8 * limit, 0},
+		} {
+			params := fmt.Sprintf(`{"name":"echo","uri":"x://1","arguments":{"text":"%s"}}`, strings.Repeat("x", tt.size))
+			got := f.ask(t, "/mcp/fs", f.token("fs", tt.client), fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, tt.method, params))
+			refused := strings.Contains(got, "answer_too_large")
+			if refused != (tt.limit > 0) || refused && (!strings.Contains(got, fmt.Sprint(tt.limit)) || !strings.Contains(got, "do not repeat it") || strings.Contains(got, "xxxx")) {
+				t.Errorf("%+v got %.400s", tt, got)
+			}
+			if isError := strings.Contains(got, `"isError":true`); isError != (refused && tt.method == "tools/call") {
+				t.Errorf("%+v: isError is %v", tt, isError)
+			}
+		}
+	})
 }
 
 func TestAcceptIsReadLeniently(t *testing.T) {
@@ -88,11 +121,32 @@ func TestProgressNeverCountsBackwardsFromOurOwn(t *testing.T) {
 		t.Errorf("ours after the backend spoke: %s", own)
 	}
 	p.report(broker.Progress{Params: json.RawMessage(`{"progressToken":"theirs","progress":1,"message":"m"}`)})
-	if got, want := string(p.take()), `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1,"message":"m"}}`; got != want {
+	if got, want := string(bytes.Join(p.take(), nil)), `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1,"message":"m"}}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if p.waiting() {
 		t.Error("something is left")
+	}
+}
+
+func TestProgressWaitsForABusyMachineAndNotForASlowReader(t *testing.T) {
+	for reported, want := range map[int]string{1: "[1]", 3: "[1 2 3]", maxBehind: "[1 2 3 4 5 6 7 8]", maxBehind + 1: "[9]", 2*maxBehind + 2: "[17 18]"} {
+		p, woken := newProgress(json.RawMessage(`1`), time.Now), 0
+		p.onReport(func() { woken++ })
+		for n := range reported {
+			p.report(broker.Progress{Params: fmt.Appendf(nil, `{"progress":%d}`, n+1)})
+		}
+		var got []int
+		for _, m := range p.take() {
+			var n struct{ Params struct{ Progress int } }
+			if err := json.Unmarshal(m, &n); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, n.Params.Progress)
+		}
+		if fmt.Sprint(got) != want || woken == 0 || p.waiting() {
+			t.Errorf("of %d: %v, woken %d times", reported, got, woken)
+		}
 	}
 }
 

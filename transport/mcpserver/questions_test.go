@@ -57,8 +57,7 @@ func TestAQuestionThatIsNotAnsweredIsTakenBack(t *testing.T) {
 		ses := session{nonce: make([]byte, nonceBytes), principal: broker.LocalOperator.Digest(), profile: "fs", version: versions[0],
 			caps: json.RawMessage(`{"roots":{}}`), started: f.opts.Now()}
 		token := ses.token(f.opts.SessionKey)
-		b.askFor = time.Minute // then the call is over
-		resp, err := f.post(t.Context(), "/mcp/fs", token, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"ask":{"method":"roots/list"}}}}`)
+		resp, err := f.post(t.Context(), "/mcp/fs", token, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"ask":{"method":"roots/list","ms":60000}}}}`) // then the call is over
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,7 +39,15 @@ var readMethods = map[string]bool{
 
 // relayExact answers any request of an exact profile with what its backend
 // says: the one path of every method that the front has no hand in.
+//
+// Where only reading is allowed, a method that nobody knows is not handed on.
 func (s *Server) relayExact(rq *request) {
+	if method := rq.msg.Method; !readMethods[method] && !sessionMethods[method] {
+		if profile, ok := s.profile(rq); ok && profile.OnlyReads() {
+			rq.refuse(broker.Refuse(broker.CodeReadOnly, "Only what reads may be asked here, and nobody knows what "+clip(method)+" does; nothing was sent.", nil))
+			return
+		}
+	}
 	s.relay(rq, relayed{backend: rq.profile, method: rq.msg.Method, params: rq.msg.Params, id: string(rq.msg.ID)})
 }
 
@@ -78,6 +86,10 @@ func readRelayed(raw json.RawMessage) (h hopped, problem string) {
 	params, err := jsonrpc.ParseObject(raw)
 	if err != nil {
 		return h, `"params" must be an object`
+	}
+	// Of a member that is said twice the backend might read the other one.
+	if name, again := params.Repeated(); again {
+		return h, "params repeat the member " + clip(name)
 	}
 	metaRaw, ok := params.Get("_meta")
 	if !ok {
@@ -223,7 +235,7 @@ func (s *Server) peer(x *exchange) broker.Peer {
 // ours are requests that no profile hands to a backend from here: the tables
 // of the eras answer them, or they belong to another era.
 var ours = map[string]bool{
-	"initialize": true, "server/discover": true, "subscriptions/listen": true, "messages/listen": true,
+	"initialize": true, "server/discover": true, "subscriptions/listen": true,
 }
 
 // relays reports whether a request that is in no table goes to the profile's
@@ -233,6 +245,6 @@ func (s *Server) relays(rq *request) bool {
 	if rq.profile == "" || ours[rq.msg.Method] || strings.HasPrefix(rq.msg.Method, "tasks/") {
 		return false
 	}
-	profile, ok := s.opts.Broker.Catalog().Profile(rq.profile)
-	return ok && !profile.Native()
+	profile, ok := s.profile(rq)
+	return ok && !profile.Native() && profile.Surface() == nil
 }

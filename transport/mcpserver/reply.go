@@ -42,6 +42,15 @@ func refusalError(id []byte, r *broker.Refusal) []byte {
 	return jsonrpc.AppendError(nil, id, code, r.Message, r.JSON())
 }
 
+// refusal is a refusal as the response to a request: to a call in the form that
+// calls have here, to anything else as an error.
+func (rq *request) refusal(r *broker.Refusal) []byte {
+	if rq.no != nil {
+		return rq.no(r)
+	}
+	return refusalError(rq.msg.ID, r)
+}
+
 // answer sends a message that is ready, in a form that the client takes.
 func (rq *request) answer(message []byte) {
 	if status := rq.status(message); rq.accept.json || status != http.StatusOK {
@@ -62,12 +71,37 @@ func (rq *request) send(status int, message []byte) {
 	h.Set("Content-Length", strconv.Itoa(len(message)))
 	rq.writeDeadline()
 	rq.w.WriteHeader(status)
-	_, err := rq.w.Write(message)
+	err := rq.write(message)
 	if err == nil {
 		err = rq.control.Flush()
 	}
 	if err == nil {
 		rq.endDeadline()
+	}
+}
+
+// empty answers without a body, which net/http writes when the handler ends.
+func (rq *request) empty(status int) {
+	rq.writeDeadline()
+	rq.w.WriteHeader(status)
+}
+
+// piece is how much a client has to take within the limit, in bytes: an answer
+// may be large and its reader slow.
+const piece = 256 << 10
+
+// write writes p under a deadline that was set, and sets another for each
+// further piece.
+func (rq *request) write(p []byte) error {
+	for {
+		n := min(len(p), piece)
+		if _, err := rq.w.Write(p[:n]); err != nil {
+			return err
+		}
+		if p = p[n:]; len(p) == 0 {
+			return nil
+		}
+		rq.writeDeadline()
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"berth/actors"
 	"berth/broker"
+	"berth/broker/catalog"
 	"berth/transport/httpguard"
 	"berth/transport/jsonrpc"
 )
@@ -88,8 +90,11 @@ type request struct {
 	attach     *broker.Refusal // why the broker does not take the session, or nil
 	msg        jsonrpc.Message
 	era        *era
-	client     broker.Client // what it said of itself
-	asker      *asker        // in the stateless era
+	client     broker.Client                // what it said of itself
+	asker      *asker                       // in the stateless era
+	binding    *actors.Binding              // the instance that the session brings; nil: none
+	limit      catalog.Limit                // what may only be read
+	no         func(*broker.Refusal) []byte // how a call is refused; nil for what is none
 }
 
 // ServeHTTP answers one request. Nothing of it is looked at before the guard
@@ -116,12 +121,20 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		deny(w, r, http.StatusMethodNotAllowed, broker.CodeMethodNotAllowed, "Use POST for messages, GET for a stream of notifications and DELETE to end a session.")
 		return
 	}
-	if _, known := s.opts.Broker.Catalog().Profile(profile); !known {
+	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
+		accept: parseAccept(r), principal: principal, profile: profile}
+	if refusal := s.readScope(rq); refusal != nil {
+		status := http.StatusBadRequest
+		if refusal.Code == broker.CodeInstanceForbidden {
+			status = http.StatusForbidden
+		}
+		httpguard.Refuse(w, r, status, refusal)
+		return
+	}
+	if _, known := s.profile(rq); !known {
 		deny(w, r, http.StatusNotFound, broker.CodeProfileUnknown, "There is no profile or backend of this name.")
 		return
 	}
-	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
-		accept: parseAccept(r), principal: principal, profile: profile}
 	era, known := eraOf(r)
 	switch {
 	case !known || !era.sessionless:
@@ -179,7 +192,10 @@ func (s *Server) endSession(rq *request) {
 		s.opts.Broker.End(rq.session.key)
 		s.listeners.end(rq.session.key)
 	}
-	rq.w.WriteHeader(http.StatusNoContent)
+	if rq.binding != nil {
+		s.opts.Bindings.EndBinding(rq.principal, rq.binding)
+	}
+	rq.empty(http.StatusNoContent)
 }
 
 func (s *Server) post(rq *request) {
@@ -217,12 +233,12 @@ func (s *Server) post(rq *request) {
 		if handle := era.notifications[msg.Method]; handle != nil {
 			handle(s, rq)
 		}
-		rq.w.WriteHeader(http.StatusAccepted)
+		rq.empty(http.StatusAccepted)
 	default:
 		if rq.session != nil {
 			s.questions.answered(rq.session.key, msg)
 		}
-		rq.w.WriteHeader(http.StatusAccepted)
+		rq.empty(http.StatusAccepted)
 	}
 }
 

@@ -110,6 +110,9 @@ func (rq *request) readAsker() (problem string) {
 	if err != nil {
 		return missing + metaVersion + " and " + metaCapabilities
 	}
+	if name, again := params.Repeated(); again {
+		return "params repeat the member " + clip(name)
+	}
 	raw, ok := params.Get("_meta")
 	if !ok {
 		return missing + metaVersion + " and " + metaCapabilities
@@ -139,7 +142,7 @@ func (rq *request) readAsker() (problem string) {
 	return ""
 }
 
-// clientName is what the client calls itself, for the table of patience.
+// clientName is what the client of a stateless request calls itself.
 func (rq *request) clientName() string {
 	info, err := jsonrpc.ParseObject(rq.client.Info)
 	if err != nil {
@@ -194,7 +197,7 @@ func (rq *request) status(message []byte) int {
 	switch e.Code {
 	case jsonrpc.CodeMethodNotFound:
 		return http.StatusNotFound
-	case jsonrpc.CodeInvalidParams, codeHeaderMismatch, codeMissingCapability, codeUnsupportedVersion:
+	case jsonrpc.CodeInvalidRequest, jsonrpc.CodeInvalidParams, codeHeaderMismatch, codeMissingCapability, codeUnsupportedVersion:
 		return http.StatusBadRequest
 	}
 	return http.StatusOK

@@ -30,20 +30,23 @@ func (s *Server) discover(rq *request) {
 	defer s.streams.leave()
 	id, ses := rq.msg.ID, &session{profile: rq.profile, version: rq.client.Version}
 	if rq.profile == "" {
-		rq.answer(s.discovered(id, s.ownServer(ses)))
+		rq.answer(s.discovered(rq, s.ownServer(ses)))
 		return
 	}
 	s.run(&exchange{rq: rq}, func(ctx context.Context) []byte {
-		result, refusal := s.exactServer(ctx, ses)
+		result, refusal := s.exactServer(ctx, rq, ses)
 		if refusal != nil {
 			return refusalError(id, refusal)
 		}
-		return s.discovered(id, result)
+		return s.discovered(rq, result)
 	})
 }
 
-func (s *Server) discovered(id []byte, server initializeResult) []byte {
-	server.Capabilities = withTaskCapability(server.Capabilities, extensionTasks, nil)
+func (s *Server) discovered(rq *request, server initializeResult) []byte {
+	id := rq.msg.ID
+	if profile, ok := s.profile(rq); !ok || profile.Surface() == nil {
+		server.Capabilities = withTaskCapability(server.Capabilities, extensionTasks, nil)
+	}
 	meta := map[string]any{metaServerInfo: server.ServerInfo}
 	for name, value := range server.Meta {
 		meta[name] = value

@@ -36,10 +36,11 @@ var named = map[string]string{
 // checkHeaders says how Mcp-Method or Mcp-Name differ from the body, or
 // nothing. A name that the body lacks is left to who reads the params.
 func checkHeaders(h http.Header, method string, params *jsonrpc.Object) (problem string) {
-	switch values := h[headerMethod]; {
-	case len(values) == 0:
+	values := h[headerMethod]
+	if len(values) == 0 {
 		return headerMethod + " is missing"
-	case len(values) > 1 || values[0] != method:
+	}
+	if given, ok := decodeHeader(values[0]); len(values) > 1 || !ok || given != method {
 		return headerMethod + " is " + clip(strings.Join(values, ", ")) + ", but the body's method is " + clip(method)
 	}
 	member := named[method]
@@ -50,8 +51,7 @@ func checkHeaders(h http.Header, method string, params *jsonrpc.Object) (problem
 	if !ok {
 		return ""
 	}
-	values := h[headerName]
-	if len(values) == 0 {
+	if values = h[headerName]; len(values) == 0 {
 		return headerName + " is missing; it repeats params." + member
 	}
 	given, ok := decodeHeader(values[0])
@@ -86,7 +86,7 @@ func (s *Server) checkParamHeaders(rq *request) (problem string) {
 		return ""
 	}
 	name, _ := rq.asker.params.Text("name")
-	profile, ok := s.opts.Broker.Catalog().Profile(rq.profile)
+	profile, ok := s.profile(rq)
 	if !ok {
 		return ""
 	}

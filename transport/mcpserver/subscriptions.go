@@ -84,6 +84,10 @@ func (s *Server) subscribe(rq *request) {
 		rq.fail(jsonrpc.CodeInvalidParams, problem, nil)
 		return
 	}
+	if len(w.tasks) > 0 && rq.taskForm() != extensionTasks {
+		rq.fail(codeMissingCapability, sayTasks, needTasks)
+		return
+	}
 	if !rq.accept.stream {
 		rq.fail(jsonrpc.CodeInvalidRequest, "The answer to subscriptions/listen is a stream; accept text/event-stream.", nil)
 		return
@@ -183,7 +187,7 @@ func (sub *subscription) agree(ctx context.Context) *broker.Refusal {
 	defer cancel()
 	w.uris = slices.DeleteFunc(w.uris, func(uri string) bool { return !sub.resource(ctx, uri) })
 	sub.agreeTasks()
-	if profile, ok := s.opts.Broker.Catalog().Profile(rq.profile); ok {
+	if profile, ok := s.profile(rq); ok {
 		sub.digest = profile.Digest()
 	}
 	return nil
@@ -298,7 +302,7 @@ func (sub *subscription) sendDue() error {
 
 // toolsDiffer reports, once, that another list is served than the client knows.
 func (sub *subscription) toolsDiffer() bool {
-	profile, ok := sub.s.opts.Broker.Catalog().Profile(sub.rq.profile)
+	profile, ok := sub.s.profile(sub.rq)
 	if !ok || profile.Digest() == sub.digest {
 		return false
 	}
@@ -336,7 +340,7 @@ func (s *Server) capabilitiesOf(ctx context.Context, rq *request) (json.RawMessa
 	if rq.profile == "" {
 		return s.ownServer(ses).Capabilities, nil
 	}
-	server, refusal := s.exactServer(ctx, ses)
+	server, refusal := s.exactServer(ctx, rq, ses)
 	return server.Capabilities, refusal
 }
 

@@ -182,7 +182,10 @@ func (s *Server) sessionTasks(ses *session, capabilities json.RawMessage) json.R
 	if ses.version == mcp.ProtocolVersion20251125 {
 		form = legacyTasks
 	}
-	profile, _ := s.opts.Broker.Catalog().Profile(ses.profile)
+	profile, ok := s.opts.Broker.Catalog().Profile(ses.profile)
+	if !ok || profile.Surface() != nil { // none but an instance that the session brings: a surface
+		return capabilities
+	}
 	return withTaskCapability(capabilities, form, profile)
 }
 

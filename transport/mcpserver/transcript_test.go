@@ -129,9 +129,13 @@ func (p *player) step(name, data string) (got string, is bool) {
 		return <-p.answers[rest], true
 	case "<&":
 		synctest.Wait()
+		if p.streams[rest] == nil {
+			p.t.Fatalf("request %s is over, so nothing more can come of it", rest)
+		}
 		return p.streams[rest].take(), true
 	case "end":
 		p.streams[rest].leave()
+		delete(p.streams, rest)
 		synctest.Wait()
 	case "notice":
 		if rest == "" {

@@ -148,14 +148,14 @@ func (a *api) request(caller broker.Principal, c CallRequest, plan policy.Plan) 
 			ExpectedRuntimeID: plan.ExpectedRuntimeID,
 		},
 		PromoteAfter: a.PromoteAfter, Long: plan.Long,
-		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest,
+		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest, Held: verb.Held,
 	}
 	switch {
 	case c.PromoteAfterSeconds != nil:
 		request.PromoteAfter = time.Duration(max(0, *c.PromoteAfterSeconds) * float64(time.Second))
 	case verb.PromoteAfter != nil:
 		request.PromoteAfter = max(0, *verb.PromoteAfter)
-	case verb.Native: // answers for itself; contracts/native.md section 1.10
+	case verb.Native, verb.Surface != nil: // answers for itself; contracts/native.md section 1.10
 		request.PromoteAfter = 0
 	}
 	if verb.CallTimeout != nil {

@@ -56,6 +56,7 @@ func Compile(raw json.RawMessage) (s *Schema, err error) {
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(offline{})
 	c.UseRegexpEngine(lenientRegexp)
+	c.AssertFormat() // keeps formats in the compiled form; what they assert is always true
 	for _, name := range formatNames {
 		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
 	}
@@ -70,6 +71,10 @@ func Compile(raw json.RawMessage) (s *Schema, err error) {
 	s.describe(root)
 	return s, nil
 }
+
+// Root is the compiled form, for packages that read what a schema asks for. It
+// is shared and must not be changed.
+func (s *Schema) Root() *jsonschema.Schema { return s.compiled }
 
 // describe reads what the argument rules need from the top of the schema.
 func (s *Schema) describe(root map[string]any) {
@@ -141,23 +146,25 @@ func decode(args json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode arguments: %w", err)
 	}
-	if !checkable(v) {
+	if !Checkable(v) {
 		return nil, ErrUncheckable
 	}
 	return v, nil
 }
 
-func checkable(v any) bool {
+// Checkable reports whether a decoded value holds only numbers that can be
+// checked at a bounded cost.
+func Checkable(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, e := range v {
-			if !checkable(e) {
+			if !Checkable(e) {
 				return false
 			}
 		}
 	case []any:
 		for _, e := range v {
-			if !checkable(e) {
+			if !Checkable(e) {
 				return false
 			}
 		}

@@ -231,3 +231,14 @@ func FuzzArguments(f *testing.F) {
 		s.NativeRefusal(once)
 	})
 }
+
+func TestAFormatIsNoRule(t *testing.T) {
+	for _, format := range append([]string{"regex", "unheard-of"}, formatNames...) {
+		for _, dialect := range []string{"", `"$schema":"http://json-schema.org/draft-07/schema#",`} {
+			s := compile(t, `{`+dialect+`"properties":{"a":{"type":"string","format":"`+format+`"}}}`)
+			if got, err := s.Check(json.RawMessage(`{"a":"( no such thing \u0000"}`)); err != nil || len(got) > 0 {
+				t.Errorf("%s %s: %v, %v", dialect, format, got, err)
+			}
+		}
+	}
+}

@@ -29,7 +29,7 @@ func render(source string) ([]byte, error) {
 	}
 	tables := map[string]any{
 		"Backend": config.Backend{}, "Settings": config.Settings{}, "VerbRule": config.VerbRule{}, "TrackRule": config.TrackRule{},
-		"EffectRule": config.EffectRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{},
+		"EffectRule": config.EffectRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{},
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{"table": func(name string) (string, error) {
 		return table(reflect.TypeOf(tables[name]), comments[name])

@@ -1,0 +1,250 @@
+package search
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// minPart is the shortest query that is compared by beginning and by spelling.
+const minPart = 3
+
+// maxSpelling is the longest folded query that is compared by spelling, in
+// bytes; nothing longer is a slip of the pen.
+const maxSpelling = 128
+
+// match gives every verb that text matches, in no order, each once in its best class.
+func (x *Index) match(text string) []Hit {
+	if len(text) > MaxQuery {
+		n := MaxQuery
+		for n > 0 && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		text = text[:n]
+	}
+	text = strings.TrimSpace(text)
+	words := queryWords(split(text))
+	folded := Fold(text)
+	if len(words) == 0 && folded == "" {
+		return x.all()
+	}
+	m := matcher{x: x, class: make([]Class, len(x.docs)), score: make([]float64, len(x.docs))}
+	for i := range m.class {
+		m.class[i] = Listed
+	}
+	m.byWords(words)
+	if len(folded) >= minPart {
+		m.byPrefix(folded)
+		if isName(text) || x.hasUnknown(words) {
+			m.bySpelling(folded)
+		}
+	}
+	for _, i := range x.exact[folded] {
+		score := 0.0
+		switch d := &x.docs[i]; {
+		case strings.EqualFold(text, d.Name):
+			score = 2
+		case strings.EqualFold(text, d.Bare):
+			score = 1
+		}
+		m.class[i], m.score[i] = Exact, score
+	}
+	var hits []Hit
+	for i, c := range m.class {
+		if c != Listed {
+			hits = append(hits, Hit{i, c, m.score[i]})
+		}
+	}
+	return hits
+}
+
+// isName reports whether a query is a single token, as a name is.
+func isName(text string) bool { return !strings.ContainsAny(text, " \t\r\n") }
+
+// hasUnknown reports whether a word stands nowhere.
+func (x *Index) hasUnknown(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return x.terms[w] == nil })
+}
+
+// split takes a query apart: a sentence as prose, a single token as a name.
+func split(text string) []string {
+	if isName(text) {
+		return nameWords(text)
+	}
+	return proseWords(text)
+}
+
+func (x *Index) all() []Hit {
+	hits := make([]Hit, len(x.docs))
+	for i := range hits {
+		hits[i] = Hit{Doc: i, Class: Listed}
+	}
+	return hits
+}
+
+// matcher collects the best class of each verb; Listed stands for none.
+type matcher struct {
+	x     *Index
+	class []Class
+	score []float64
+}
+
+// take sets a class when it is better than the verb's.
+func (m *matcher) take(i int32, c Class, score float64) {
+	if c < m.class[i] {
+		m.class[i], m.score[i] = c, score
+	}
+}
+
+// byWords finds the classes AllWords, Overlap and Text.
+func (m *matcher) byWords(words []string) {
+	n := len(m.class)
+	own, cover, text := make([]uint8, n), make([]float32, n), make([]float64, n)
+	inName, weight := make([]float32, n), make([]float32, n) // of one word
+	for _, w := range words {
+		var named, said []int32
+		look := func(s string, worth float32) {
+			t := m.x.terms[s]
+			if t == nil {
+				return
+			}
+			for _, i := range t.name {
+				if inName[i] == 0 {
+					named = append(named, i)
+				}
+				inName[i] = max(inName[i], worth)
+			}
+			for _, p := range t.text {
+				if weight[p.doc] == 0 {
+					said = append(said, p.doc)
+				}
+				weight[p.doc] = max(weight[p.doc], worth*p.weight)
+			}
+		}
+		look(w, 1)
+		for _, s := range m.x.alike[w] {
+			look(s, asSynonym)
+		}
+		for _, i := range named {
+			if inName[i] == 1 {
+				own[i]++
+			}
+			cover[i] += inName[i]
+			inName[i] = 0
+		}
+		for _, i := range said {
+			text[i] += float64(weight[i])
+			weight[i] = 0
+		}
+	}
+	for i := range m.class {
+		switch {
+		case int(own[i]) == len(words):
+			m.take(int32(i), AllWords, text[i])
+		case 2*cover[i] >= float32(len(words)):
+			m.take(int32(i), Overlap, text[i])
+		case text[i] > 0:
+			m.take(int32(i), Text, text[i])
+		}
+	}
+}
+
+// byPrefix finds the class Prefix. The more of the name the query is, the better.
+func (m *matcher) byPrefix(folded string) {
+	for _, f := range m.x.begins {
+		if m.class[f.doc] >= Prefix && strings.HasPrefix(f.text, folded) {
+			score := float64(len(folded)) / float64(len(f.text))
+			if m.class[f.doc] > Prefix || score > m.score[f.doc] {
+				m.class[f.doc], m.score[f.doc] = Prefix, score
+			}
+		}
+	}
+}
+
+// bySpelling finds the class Spelling. The fewer slips the better.
+func (m *matcher) bySpelling(folded string) {
+	if len(folded) > maxSpelling {
+		return
+	}
+	limit, set := slack(folded), lettersOf(folded)
+	for i := range m.x.forms {
+		f := &m.x.forms[i]
+		if m.class[f.doc] < Spelling || set.apart(f.letters) > limit {
+			continue
+		}
+		d := Distance(folded, f.text, limit)
+		if d > limit {
+			continue
+		}
+		if score := -float64(d); m.class[f.doc] > Spelling || score > m.score[f.doc] {
+			m.class[f.doc], m.score[f.doc] = Spelling, score
+		}
+	}
+}
+
+// Suggestion is a verb that a wrong name may have meant.
+type Suggestion struct {
+	Doc int
+	Why Class
+}
+
+// Suggest lists at most limit verbs that name, which reaches none, may have
+// meant: those that it names in another case or without their backend first,
+// then by words and synonyms, beginning and spelling. What is said about a verb
+// counts only when no name matches, and only if it has all words of name.
+func (x *Index) Suggest(name string, limit int, keep func(doc int) bool) []Suggestion {
+	if len(name) > maxSpelling || (Fold(name) == "" && len(tokens(name)) == 0) {
+		return nil
+	}
+	hits, _ := x.Find(Query{Text: name, Keep: keep})
+	if len(hits) > 0 && hits[0].Class == Text {
+		words := queryWords(split(name))
+		hits = slices.DeleteFunc(hits, func(h Hit) bool { return !x.says(h.Doc, words) })
+	} else {
+		hits = slices.DeleteFunc(hits, func(h Hit) bool { return h.Class == Text })
+	}
+	var out []Suggestion
+	for _, h := range hits[:min(len(hits), max(limit, 0))] {
+		out = append(out, Suggestion{h.Doc, h.Class})
+	}
+	return out
+}
+
+// says reports whether the text of a verb has each word or a synonym of it.
+func (x *Index) says(doc int, words []string) bool {
+	has := func(s string) bool {
+		t := x.terms[s]
+		if t == nil {
+			return false
+		}
+		_, found := slices.BinarySearchFunc(t.text, int32(doc), func(p posting, d int32) int { return int(p.doc - d) })
+		return found
+	}
+	return !slices.ContainsFunc(words, func(w string) bool { return !has(w) && !slices.ContainsFunc(x.alike[w], has) })
+}
+
+// Covers reports whether request has every word of phrase, or a synonym of it.
+func (x *Index) Covers(phrase, request string) bool {
+	have := queryWords(proseWords(request))
+	words := queryWords(proseWords(phrase))
+	return len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool {
+		return !slices.Contains(have, w) && !slices.ContainsFunc(x.alike[w], func(s string) bool { return slices.Contains(have, s) })
+	})
+}
+
+// Nearest gives the name among those that exist which a wrong name is nearest to
+// in spelling: of a property, for example. Of equally near ones it is the first in
+// byte order; nothing near is nothing.
+func Nearest(wrong string, names []string) (string, bool) {
+	folded := Fold(wrong)
+	if len(folded) < minPart || len(folded) > maxSpelling {
+		return "", false
+	}
+	best, least := "", slack(folded)+1
+	for _, name := range names {
+		if d := Distance(folded, Fold(name), slack(folded)); d < least || (d == least && best != "" && name < best) {
+			best, least = name, d
+		}
+	}
+	return best, best != ""
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"berth/broker/config"
+	"berth/transport/mcpserver"
+)
+
+// This file is a whole broker in the process of one client: `berth stdio
+// --embedded`. It shares nothing with a broker that runs. Its state is a
+// directory of its own, which is gone when it ends; a job that follows work
+// lives as long as the process.
+
+// runEmbedded serves one app to the client on the standard streams.
+func (a *app) runEmbedded(ctx context.Context, o stdioOptions) (err error) {
+	profile := o.profile
+	if surfaces[profile] == nil {
+		return usage("--embedded serves a local app: give --profile " + strings.Join(slices.Sorted(maps.Keys(surfaces)), " or ") + ".")
+	}
+	cfg := config.Default()
+	cfg.Backends = []config.Backend{{Name: profile, Kind: config.App, Settings: config.AppSettings(profile)}}
+	cfg.Backends[0].Settings.ReadOnly = o.readOnly
+	dir, err := os.MkdirTemp("", "berth-embedded-")
+	if err != nil {
+		return fmt.Errorf("make a state directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	b := &running{cfg: cfg, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1)}
+	defer b.close()
+	if err := b.openState(ctx, dir); err != nil {
+		return err
+	}
+	token := newKey()
+	b.verify = func(given string) bool { return given == token }
+	if err := b.openJournal(ctx); err != nil {
+		return err
+	}
+	if err := b.startActors(); err != nil {
+		return err
+	}
+	handler, err := b.handler()
+	if err != nil {
+		return err
+	}
+	pipes := newPipes()
+	b.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	served := make(chan error, 1)
+	go func() { served <- b.server.Serve(pipes) }()
+
+	transport := &http.Transport{DialContext: pipes.dial, MaxIdleConnsPerHost: 64}
+	bridge := mcpserver.Bridge{Profile: profile, Transport: transport, Surface: appContract(surfaces[profile]()),
+		Discover: func() (string, string, error) { return "http://127.0.0.1", token, nil }}
+	err = bridge.Run(ctx, a.in, a.out, a.err)
+	transport.CloseIdleConnections()
+	err = errors.Join(err, b.goDown())
+	<-served
+	return err
+}
+
+// pipes is a listener inside the process: there is no port that another
+// program could find.
+type pipes struct {
+	conns chan net.Conn
+	over  chan struct{}
+	once  sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), over: make(chan struct{})} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case p.conns <- server:
+		return client, nil
+	case <-p.over:
+	case <-ctx.Done():
+	}
+	return nil, errors.Join(net.ErrClosed, client.Close(), server.Close())
+}
+
+// Accept implements net.Listener.
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.over:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.over) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (p *pipes) Addr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "pipe" }

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"encoding/json"
+	"maps"
+
+	"berth/broker"
+)
+
+// spoken is how a refusal of the broker is said on a surface.
+type spoken struct {
+	code   string
+	reason string // detail.reason
+}
+
+// spokenCodes has the codes of the broker that mean something to a caller of an
+// app. Every other is a conflict: the broker cannot take the call now, and says
+// why in detail.berth.
+var spokenCodes = map[broker.Code]spoken{
+	broker.CodeVerbUnknown:         {InvalidArgument, ""},
+	broker.CodeProfileUnknown:      {InvalidArgument, ""},
+	broker.CodeInvalidArguments:    {InvalidArgument, ""},
+	broker.CodeIdempotencyKey:      {InvalidArgument, ""},
+	broker.CodeRequestTooLarge:     {InvalidArgument, ""},
+	broker.CodeRequestIncomplete:   {InvalidArgument, ""},
+	broker.CodeDuplicateRequestID:  {InvalidArgument, ""},
+	broker.CodeCallTimeout:         {BackendUnavailable, "timeout"},
+	broker.CodeIdleTimeout:         {BackendUnavailable, "timeout"},
+	broker.CodeStartTimeout:        {BackendUnavailable, "timeout"},
+	broker.CodeBackendUnavailable:  {BackendUnavailable, "closed"},
+	broker.CodeBackendRefused:      {BackendUnavailable, "closed"},
+	broker.CodeOutcomeUnknown:      {BackendUnavailable, "closed"},
+	broker.CodeAnswerTooLarge:      {UpstreamError, "too_large"},
+	broker.CodeInternal:            {InternalError, "broker"},
+	broker.CodeInstanceMismatch:    {InstanceMismatch, ""},
+	broker.CodeIdentityUnavailable: {IdentityUnavailable, ""},
+}
+
+// Refuse writes a refusal of the broker in the shape of this surface: the JSON
+// of a tool result with isError. tried are the addresses that were named, when
+// they are known. It is pure.
+func (s *Surface) Refuse(verb string, r *broker.Refusal, tried ...string) json.RawMessage {
+	if r.Detail["read_only"] == true {
+		return s.readOnly().JSON()
+	}
+	said, ok := spokenCodes[r.Code]
+	if !ok {
+		said = spoken{code: Conflict}
+	}
+	detail := map[string]any{}
+	switch said.code {
+	case InvalidArgument:
+		// Where the call does not fit; suggestions are names of the catalog.
+		for _, name := range []string{"errors", "suggestions"} {
+			if v, ok := r.Detail[name]; ok {
+				detail[name] = v
+			}
+		}
+	case InstanceMismatch, IdentityUnavailable:
+		for _, name := range []string{"expected_runtime_id", "actual_runtime_id"} {
+			if v, ok := r.Detail[name]; ok {
+				detail[name] = v
+			}
+		}
+	default:
+		detail["berth"] = ofBerth(r)
+	}
+	message := r.Message
+	if r.Code == broker.CodeVerbUnknown {
+		detail["name"] = cut(verb, maxField)
+		message = "There is no tool " + cut(verb, maxField) + " here."
+	}
+	if said.reason != "" {
+		detail["reason"] = said.reason
+	}
+	if said.code == BackendUnavailable {
+		if len(tried) == 1 && said.reason != "" {
+			message = fill(s.Sentences.Stopped, "{base}", tried[0]) + " " + message
+		}
+		detail["tried"] = append([]string{}, tried...)
+	}
+	if r.Code == broker.CodeOutcomeUnknown || r.Detail["outcome_unknown"] == true {
+		detail["outcome_unknown"] = true
+	}
+	return NewProblem(said.code, message, detail).JSON()
+}
+
+// readOnly is the refusal of a write on a read-only surface.
+func (s *Surface) readOnly() *Problem {
+	return Invalid(s.Sentences.ReadOnly, map[string]any{"read_only": true})
+}
+
+// ofBerth is the broker's own code and what it says beside it, for a program.
+func ofBerth(r *broker.Refusal) map[string]any {
+	out := maps.Clone(r.Detail)
+	if out == nil {
+		out = map[string]any{}
+	}
+	out["code"] = string(r.Code)
+	if r.RetryAfter > 0 {
+		out["retry_after_ms"] = r.RetryAfter.Milliseconds()
+	}
+	return out
+}
