@@ -135,7 +135,8 @@ func rules(s config.Settings) catalog.Rules {
 	r := catalog.Rules{TrustAnnotations: s.TrustAnnotations, Long: s.Long, ReadOnly: s.ReadOnly,
 		PromoteAfter: map[string]time.Duration{}, CallTimeout: map[string]time.Duration{}, Seats: map[string]int{}, Tracks: map[string]*broker.Track{}}
 	for _, e := range s.Effects {
-		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, Is: e.Is})
+		when, _ := e.Conditions() // of a configuration that was parsed there is no error
+		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, When: when, Is: e.Is})
 	}
 	if s.PromoteAfter != 0 {
 		r.PromoteAfter["*"] = s.PromoteAfter // every other pattern says more
