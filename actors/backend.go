@@ -56,6 +56,7 @@ const (
 // The causes with which a run's context ends.
 var (
 	errCallTimeout = errors.New("the call ran past its limit")
+	errAway        = errors.New("its caller was asked something and did not come back while others waited for a seat")
 	errIdleTimeout = errors.New("the call gave no sign of life within its limit")
 	errStopped     = errors.New("the broker stopped")
 )
@@ -71,6 +72,7 @@ type offer struct {
 	// held; a refusal is the outcome and nothing is sent.
 	begin   func(ctx context.Context, runtimeID string) *broker.Refusal
 	peer    broker.Peer
+	away    func() bool // see Request.Away
 	offered time.Time
 
 	held *heldMarks // what it reserved of proofs; owned by the backend actor until its run begins

@@ -117,7 +117,7 @@ func TestRulesAreJudgedWithoutACatalog(t *testing.T) {
 }
 
 func TestNativeAndSurfaceEffectsAreTheirOwn(t *testing.T) {
-	source := Source{Backend: "app", Family: "app", Native: true, Surface: &Surface{Name: "app"}, Listed: true, Effects: map[string]broker.Effects{"edit": broker.Write},
+	source := Source{Backend: "app", Surface: &Surface{Name: "app"}, Listed: true, Effects: map[string]broker.Effects{"edit": broker.Write},
 		Conditional: map[string][]EffectRule{"edit": {{When: []condition.Condition{when(t, "args:/dryRun", condition.Eq, "true")}, Is: broker.Read}}},
 		Rules:       Rules{Effects: []EffectRule{{Verb: "*", Is: broker.Exec}}},
 		Tools:       []broker.Tool{{Name: "edit", Raw: json.RawMessage(`{"name":"edit","inputSchema":` + editSchema + `}`)}}}
@@ -129,7 +129,7 @@ func TestNativeAndSurfaceEffectsAreTheirOwn(t *testing.T) {
 	if v.EffectsSource != FromSurface || v.Effects != broker.Write || v.EffectsFor(json.RawMessage(`{"dryRun":true}`)) != broker.Read {
 		t.Errorf("%s %v", v.EffectsSource, v.Effects)
 	}
-	source.Surface = nil
+	source.Surface, source.Native = nil, true
 	source.Conditional["edit"][0].Is = broker.Interrupt
 	_, faults = Build(1, []Source{source})
 	if len(faults) != 1 || faults[0].Code != CodeEffectsWidens || !faults[0].Fatal {

@@ -1,11 +1,13 @@
 package config
 
 import (
+	"encoding/json"
 	"path"
 	"strings"
 	"time"
 
 	"berth/broker"
+	"berth/broker/condition"
 	"berth/broker/shape"
 )
 
@@ -331,11 +333,36 @@ func closer(a, b, verb string) bool {
 type EffectRule struct {
 	// A glob over the backend's own names.
 	Verb string `key:"verb" check:"glob" required:"true"`
-	// Conditions on the arguments, which must all hold; the first rule that fits
-	// a call decides. A verb with such rules needs one without them after them,
-	// of which each says less.
-	When []ConditionRule `key:"when"`
 	// What they do: `read`, or any of `session`, `write`, `destroy`, `exec` and
 	// `interrupt`.
 	Is broker.Effects `key:"is" required:"true"`
+	// Conditions on the arguments, all of which must hold. A rule with conditions
+	// needs one without after it for the same verbs, and may only say less than it.
+	When []ConditionRule `key:"when"`
+}
+
+// ConditionRule asks one thing of a call.
+type ConditionRule struct {
+	// Which argument: `args:` and a JSON Pointer, `*` for each item of a list.
+	At string `key:"at" required:"true"`
+	// What must be true of it. An absent argument satisfies only `absent`, and a
+	// value of another JSON type never does.
+	Op string `key:"op" enum:"present|absent|eq|in|prefix|contains" required:"true"`
+	// What it is compared with: any value for `eq` and `contains`, a list for
+	// `in`, text for `prefix`, none for the others.
+	Value json.RawMessage `key:"value"`
+}
+
+// Conditions are the rule's, ready to be asked. A configuration that was parsed
+// has no error.
+func (r EffectRule) Conditions() ([]condition.Condition, error) {
+	var out []condition.Condition
+	for _, w := range r.When {
+		c, err := condition.Parse(w.At, w.Op, w.Value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }

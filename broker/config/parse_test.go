@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"reflect"
@@ -113,7 +114,9 @@ func TestEveryKeyIsRead(t *testing.T) {
 					Verbs: []VerbRule{{Glob: "export", PromoteAfter: 20 * time.Second, CallTimeout: 2 * time.Hour, Seats: 4, StaleAfter: 3 * time.Hour, RequireTask: true,
 						Tracks: TrackRule{Handle: "/a~1b/0", Verb: "export_status", Argument: "id", Status: "/s", Running: []string{"r"}, Succeeded: []string{"ok", "fine"},
 							Failed: []string{"f"}, Cancelled: []string{"c"}, Lost: []string{"l"}, Result: "/out", Message: "/why"}}, {Glob: "get_?", PromoteAfter: Never}},
-					TrustAnnotations: true, Effects: []EffectRule{{Verb: "find_*", Is: broker.Read}, {Verb: "drop", Is: broker.Write | broker.Destroy}},
+					TrustAnnotations: true, Effects: []EffectRule{{Verb: "find_*", Is: broker.Read},
+						{Verb: "drop", Is: broker.Read, When: []ConditionRule{{At: "args:/x", Op: "eq", Value: json.RawMessage(`{"a":[1.50,true,null,"é"],"b":{},"c":[]}`)}, {At: "args:/y", Op: "absent"}}},
+						{Verb: "drop", Is: broker.Write | broker.Destroy}},
 					MaxAnswer: 1 << 20, Handshake: true, HeadersTTL: Never, HeadersTimeout: 10 * time.Second, Disabled: false, ReadOnly: true}},
 			{Name: "lab", Kind: App, Env: SecretMap{"RESMON_PORT": NewSecret("5001"), "RESMON_STATE_DIR": NewSecret("/srv/app/state")}, Settings: appSettings()},
 			{Name: "web", Kind: HTTP, URL: NewSecret("https://api.example.com/mcp"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Settings: tokenSettings()},
@@ -127,7 +130,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Errorf("passed over: %+v", c.Notes)
 	}
 	used := keysIn(t, yamlOfEveryKey)
-	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}} {
+	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}} {
 		for _, key := range keysOf(reflect.TypeOf(of)) {
 			if !used[key] {
 				t.Errorf("the key %s of %T is not in this test", key, of)
@@ -203,6 +206,7 @@ mcpServers:
       trust_annotations: true
       effects:
         - {verb: "find_*", is: [read]}
+        - {verb: drop, when: [{at: "args:/x", op: eq, value: {a: [1.50, true, null, "é"], b: {}, c: []}}, {at: "args:/y", op: absent}], is: [read]}
         - {verb: drop, is: [write, destroy]}
       max_answer: 1MiB
       cancel_grace: 0s

@@ -1,39 +1,20 @@
 package config
 
 import (
-	"encoding/json"
 	"time"
 
 	"berth/broker/condition"
 	"berth/broker/policy/proof"
 )
 
-// ConditionRule asks one thing of a call.
-type ConditionRule struct {
-	// Where: `args:` (for `grants` also `result:`) and a JSON pointer, `*` for each
-	// item of a list, such as `args:/dryRun`.
-	At string `key:"at" check:"place" required:"true"`
-	// What is asked of what stands there.
-	Op string `key:"op" enum:"present|absent|eq|in|prefix|contains" required:"true"`
-	// What it is compared with; `present` and `absent` take none.
-	Value json.RawMessage `key:"value"`
-}
-
-func (c ConditionRule) condition() (condition.Condition, error) {
-	return condition.Parse(c.At, c.Op, c.Value)
-}
-
 func conditions(rules []ConditionRule) (out []condition.Condition) {
 	for _, r := range rules {
-		if c, err := r.condition(); err == nil { // refused with the configuration
+		if c, err := condition.Parse(r.At, r.Op, r.Value); err == nil { // refused with the configuration
 			out = append(out, c)
 		}
 	}
 	return out
 }
-
-// Conditions are those of the rule.
-func (e EffectRule) Conditions() []condition.Condition { return conditions(e.When) }
 
 // ProofRules hold writes back until their caller has seen what they change.
 type ProofRules struct {
@@ -110,37 +91,4 @@ func (p ProofRules) Config() proof.Config {
 func checkPlace(s string) error {
 	_, err := condition.ParsePointer(s)
 	return err
-}
-
-// json writes a node as JSON.
-func (n *node) json(out []byte) []byte {
-	quoted := func(out []byte, s string) []byte {
-		raw, _ := json.Marshal(s) // of a string it cannot fail
-		return append(out, raw...)
-	}
-	switch n.kind {
-	case text:
-		return quoted(out, n.text)
-	case number, boolean:
-		return append(out, n.text...)
-	case list:
-		out = append(out, '[')
-		for i, item := range n.items {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = item.json(out)
-		}
-		return append(out, ']')
-	case object:
-		out = append(out, '{')
-		for i, m := range n.members {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = m.value.json(append(quoted(out, m.key), ':'))
-		}
-		return append(out, '}')
-	}
-	return append(out, "null"...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/condition"
 	"berth/broker/policy/proof"
 	"berth/broker/shape"
 )
@@ -95,7 +96,7 @@ var steps = []step{
 	{"target", target},
 	{"arguments", arguments},
 	{"effects", effects},
-	{"read-only for these arguments", readOnlyNow},
+	{"read-only call", readOnlyCall},
 	{"call_read", onlyReads},
 	{"proofs", proofs},
 	{"expectation", expectation},
@@ -217,31 +218,8 @@ func readOnly(in *Input, plan *Plan) *broker.Refusal {
 	if !in.Profile.Denied(plan.Verb) {
 		return nil
 	}
-	return refuseReadOnly("Only verbs that read may be called here, and "+plan.Verb.Name+" does more; nothing was sent.", plan.Verb, plan.Verb.Effects, nil)
-}
-
-// readOnlyNow refuses a call whose arguments select more than may be done here,
-// of a verb that reads under others.
-func readOnlyNow(in *Input, plan *Plan) *broker.Refusal {
-	if !in.Profile.DeniedFor(plan.Verb, plan.Effects) {
-		return nil
-	}
-	_, reads := plan.Verb.Permits()
-	var when []string
-	for _, r := range reads {
-		for _, c := range r.When {
-			when = append(when, c.String())
-		}
-	}
-	return refuseReadOnly("Only what reads may be called here, and this call of "+plan.Verb.Name+" does more; nothing was sent.", plan.Verb, plan.Effects, when)
-}
-
-func refuseReadOnly(message string, v *catalog.Verb, effects broker.Effects, reads []string) *broker.Refusal {
-	detail := map[string]any{"verb": v.Name, "effects": effects.Names(), "read_only": true}
-	if len(reads) > 0 {
-		detail["reads_when"] = reads
-	}
-	return broker.Refuse(broker.CodeReadOnly, message, detail)
+	return broker.Refuse(broker.CodeReadOnly, "Only verbs that read may be called here, and "+plan.Verb.Name+" does more; nothing was sent.",
+		map[string]any{"verb": plan.Verb.Name, "effects": plan.Verb.Effects.Names(), "read_only": true})
 }
 
 // onlyReads refuses what the verb that passes reads on would have to pass on as
@@ -252,6 +230,21 @@ func onlyReads(_ *Input, plan *Plan) *broker.Refusal {
 	}
 	return broker.Refuse(broker.CodeEffectsExceedRead, plan.Via+" passes on what changes nothing, and this call of "+plan.Verb.Name+" does more; nothing was sent. Use "+string(catalog.PassAll)+".",
 		map[string]any{"verb": plan.Verb.Name, "effects": plan.Effects.Names(), "use": string(catalog.PassAll)})
+}
+
+// readOnlyCall refuses a call whose arguments make it more than a read, where
+// another call of the verb would be allowed, and says which.
+func readOnlyCall(in *Input, plan *Plan) *broker.Refusal {
+	if !in.Profile.DeniedFor(plan.Verb, plan.Effects) {
+		return nil
+	}
+	_, permitted := plan.Verb.Permits()
+	when := make([][]condition.Condition, 0, len(permitted))
+	for _, rule := range permitted {
+		when = append(when, rule.When)
+	}
+	return broker.Refuse(broker.CodeReadOnly, "Only calls that read are allowed here, and with these arguments "+plan.Verb.Name+" does more; nothing was sent.",
+		map[string]any{"verb": plan.Verb.Name, "effects": plan.Effects.Names(), "read_only": true, "reads_when": when})
 }
 
 // object refuses arguments and `_meta` that are no object, in every profile.

@@ -180,7 +180,7 @@ func TestTheKeyIsNoPartOfTheDigest(t *testing.T) {
 
 // TestStepsAreNamedOnce keeps the table readable as the list of DESIGN section 4.
 func TestStepsAreNamedOnce(t *testing.T) {
-	want := "resolve, visible, read-only, changed, object, target, arguments, effects, read-only for these arguments, call_read, proofs, expectation, result budget, idempotency"
+	want := "resolve, visible, read-only, changed, object, target, arguments, effects, read-only call, call_read, proofs, expectation, result budget, idempotency"
 	var got []string
 	for _, s := range steps {
 		got = append(got, s.name)

@@ -89,6 +89,24 @@ func measure(counter Counter, l Limits, texts ...string) Count {
 	return total
 }
 
+// remembering is a counter for one answer, whose texts are asked for more than
+// once on the way: as it came, compact, and beside the others.
+type remembering struct {
+	Counter
+	known map[string]Count
+}
+
+func (r *remembering) Count(text string) Count {
+	if n, ok := r.known[text]; ok {
+		return n
+	}
+	n := r.Counter.Count(text)
+	if len(text) <= maxApart {
+		r.known[text] = n
+	}
+	return n
+}
+
 // longest gives the largest k up to most whose cost is within budget, starting
 // near guess; costs grow with k. It is 0 when not even 1 fits. The answer was
 // measured, so it fits even where the costs are not quite in order.

@@ -49,6 +49,8 @@ func Shape(result json.RawMessage, l Limits, counter Counter, handle func() (str
 	if !l.CountAlways && (l.Budget == Whole || (readable && l.fitsByBytes(len(result)))) {
 		return s, nil // what a model reads of it is no longer than itself
 	}
+	plain := counter
+	counter = &remembering{plain, map[string]Count{}}
 	valid := result
 	if !readable { // what is kept is given out in JSON again, which is UTF-8
 		valid = bytes.ToValidUTF8(result, []byte("\uFFFD"))
@@ -58,7 +60,7 @@ func Shape(result json.RawMessage, l Limits, counter Counter, handle func() (str
 		s.count(counter, l, string(result))
 		return s, nil
 	}
-	p := &packer{answer: a, limits: l, budget: l.Budget, counter: counter, handle: handle, whole: a.structured}
+	p := &packer{answer: a, limits: l, budget: l.Budget, counter: counter, plain: plain, handle: handle, whole: a.structured}
 	if l.Budget != Whole && l.CanMore {
 		if err := p.media(); err != nil {
 			return Shaped{}, err
@@ -136,9 +138,10 @@ const (
 // packer cuts one answer.
 type packer struct {
 	answer  answer
-	limits  Limits // Budget is what this attempt may use
-	budget  Budget // the answer's
-	counter Counter
+	limits  Limits  // Budget is what this attempt may use
+	budget  Budget  // the answer's
+	counter Counter // remembers what it counted
+	plain   Counter // for texts that are tried and thrown away
 	handle  func() (string, error)
 	whole   json.RawMessage // the structured content as it came
 

@@ -145,9 +145,9 @@ func (p *packer) costBeside(beside []string) func(cut, footer string) int {
 	beside = slices.Clip(beside)
 	return func(cut, footer string) int {
 		if bytes+len(cut)+len(footer) > maxApart {
-			return measure(p.counter, p.limits, append(beside, cut, footer)...).Tokens
+			return measure(p.plain, p.limits, append(beside, cut, footer)...).Tokens
 		}
-		return scaled(tokens+p.counter.Count(cut).Tokens+p.counter.Count(footer).Tokens, p.limits.factor())
+		return scaled(tokens+p.plain.Count(cut).Tokens+p.plain.Count(footer).Tokens, p.limits.factor())
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/shape"
+	"berth/broker/shape/o200k"
 
 	"pgregory.net/rapid"
 )
@@ -250,11 +251,15 @@ func TestNothingIsLostAndNothingIsOverTheBudget(t *testing.T) {
 		l := limits(shape.Budget(rapid.IntRange(500, 1500).Draw(t, "budget")))
 		l.Factor = rapid.SampledFrom([]float64{0, 0.5, 1, 1.7}).Draw(t, "factor")
 		l.Complete = rapid.Bool().Draw(t, "complete")
-		s, err := shape.Shape(result, l, quarter{}, handles())
+		var c shape.Counter = quarter{}
+		if rapid.IntRange(0, 9).Draw(t, "vocabulary") == 0 {
+			c = o200k.Counter{}
+		}
+		s, err := shape.Shape(result, l, c, handles())
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkShaped(t, result, s, l, quarter{})
+		checkShaped(t, result, s, l, c)
 	})
 }
 

@@ -164,7 +164,8 @@ func rules(s config.Settings) catalog.Rules {
 		Keywords: map[string][]string{}, Ranks: map[string]int{}, ResultTokens: map[string]shape.Budget{},
 		PromoteAfter: map[string]time.Duration{}, CallTimeout: map[string]time.Duration{}, Seats: map[string]int{}, Tracks: map[string]*broker.Track{}}
 	for _, e := range s.Effects {
-		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, When: e.Conditions(), Is: e.Is})
+		when, _ := e.Conditions() // of a configuration that was parsed there is no error
+		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, When: when, Is: e.Is})
 	}
 	r.Unguided = !s.Guidance
 	if s.PromoteAfter != 0 {

@@ -13,11 +13,13 @@ import (
 // completeResult is the empty acknowledgement.
 var completeResult = json.RawMessage(`{"resultType":"complete"}`)
 
+const sayTasks = "The client did not declare " + tasksExtension + " with this request."
+
 // ofTasksExtension wraps a method for clients that declared the extension.
 func ofTasksExtension(handle func(*Server, *request)) func(*Server, *request) {
 	return func(s *Server, rq *request) {
 		if rq.taskForm() != extensionTasks {
-			rq.fail(codeMissingCapability, "The client did not declare "+tasksExtension+" with this request.", needTasks)
+			rq.fail(codeMissingCapability, sayTasks, needTasks)
 			return
 		}
 		if rq.attach != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -29,7 +30,7 @@ func render(source string) ([]byte, error) {
 	}
 	tables := map[string]any{
 		"Backend": config.Backend{}, "Settings": config.Settings{}, "VerbRule": config.VerbRule{}, "TrackRule": config.TrackRule{},
-		"EffectRule": config.EffectRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{},
+		"EffectRule": config.EffectRule{}, "ConditionRule": config.ConditionRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{},
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{"table": func(name string) (string, error) {
 		return table(reflect.TypeOf(tables[name]), comments[name])
@@ -132,6 +133,8 @@ func typeOf(field reflect.StructField) string {
 		return "size" + span
 	case broker.Effects:
 		return "list of words"
+	case json.RawMessage:
+		return "any value"
 	case config.Secret:
 		return "text"
 	case config.SecretList:

@@ -10,6 +10,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/condition"
+	"berth/broker/shape"
 )
 
 const (
@@ -129,6 +130,47 @@ func TestReadBeforeWrite(t *testing.T) {
 		if !r.Demand("fs__edit_file", e, json.RawMessage(`{}`)).Empty() {
 			t.Errorf("effects %v need a proof", e.Names())
 		}
+	}
+}
+
+// lengths counts a token a byte.
+type lengths struct{}
+
+func (lengths) Count(text string) shape.Count { return shape.Count{Tokens: len(text), Exact: true} }
+
+// TestACutAnswerGrantsWhenItsLastPartWasDelivered goes the way of an answer:
+// shaped, kept, asked for part by part.
+func TestACutAnswerGrantsWhenItsLastPartWasDelivered(t *testing.T) {
+	r := compile(t, filesystem(t))
+	m := NewMarks(r.Kinds())
+	store := shape.NewStore(shape.StoreOptions{})
+	call := conditionCall(`{"path":"a.go"}`, `{"content":[{"type":"text","text":"`+strings.Repeat("a line\\n", 300)+`"}]}`)
+	shaped, err := shape.Shape(call.Result, shape.Limits{Budget: 700, CanMore: true, Until: store.Until(noon)}, lengths{}, func() (string, error) { return "m_a", nil })
+	if err != nil || len(shaped.Keep) != 1 {
+		t.Fatal(err, len(shaped.Keep))
+	}
+	store.Put(noon, alice.Principal, shaped.Keep, r.Grants("fs__read_text_file", call, false))
+	write := r.Demand("fs__write_file", broker.Write, call.Arguments)
+	parts := 0
+	for complete := false; !complete; parts++ {
+		if got := reasons(m.Look(noon, alice, write)); got != "[no_mark]" {
+			t.Fatalf("after %d parts: %s", parts, got)
+		}
+		kept, next, refusal := store.Find(noon, alice.Principal, "m_a")
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		page, err := kept.Page(next, shape.Limits{}, lengths{}, store.Child(noon, alice.Principal, "m_a"), nil)
+		if err != nil || parts > 100 {
+			t.Fatal(err, parts)
+		}
+		var then any
+		if then, complete = store.Delivered(noon, alice.Principal, "m_a", page); complete {
+			m.Grant(noon, noon, alice, "", then.([]Target))
+		}
+	}
+	if got := reasons(m.Look(noon, alice, write)); got != "[]" || parts < 2 {
+		t.Errorf("after %d parts: %s", parts, got)
 	}
 }
 
