@@ -162,17 +162,20 @@ func Start(opts Options) (*System, error) {
 	return s, nil
 }
 
+// ErrCatalog is wrapped by every reason why a catalog cannot be served.
+var ErrCatalog = errors.New("the catalog cannot be served")
+
 // CheckCatalog says why a broker with these sources and settings must not start.
 func CheckCatalog(sources []catalog.Source, settings catalog.Settings) error {
 	settings.Starting = true
 	_, quarantined, faults := parity.Build(0, sources, settings)
 	for _, q := range quarantined {
 		if q.Fatal {
-			return fmt.Errorf("the catalog cannot be served: %s %s: %s: %s", q.Backend, q.Verb, q.Code, q.Reason)
+			return fmt.Errorf("%w: %s %s: %s: %s", ErrCatalog, q.Backend, q.Verb, q.Code, q.Reason)
 		}
 	}
 	for _, f := range faults {
-		return fmt.Errorf("the catalog does not pass its self-check: %s", f)
+		return fmt.Errorf("%w: it does not pass its self-check: %s", ErrCatalog, f)
 	}
 	return nil
 }

@@ -293,9 +293,17 @@ func (p *Profile) requires(v *Verb) bool {
 // Cost is what the list costs, in tokens, as it is rendered; ok is false when
 // nothing counts.
 func (p *Profile) Cost() (tokens int, ok bool) {
+	each, total := p.EntryCosts()
+	return total, each != nil
+}
+
+// EntryCosts is what each entry of the list costs, and all of them together;
+// nil when nothing counts.
+func (p *Profile) EntryCosts() (each []int, total int) {
 	if p.costs == nil {
-		return 0, false
+		return nil, 0
 	}
+	each = make([]int, 0, len(p.items))
 	for i, it := range p.items {
 		raw := p.rendered(i, false)
 		digest := ""
@@ -304,9 +312,10 @@ func (p *Profile) Cost() (tokens int, ok bool) {
 		} else {
 			digest = digestOf(raw)
 		}
-		tokens += p.costs.Of(digest, string(raw))
+		n := p.costs.Of(digest, string(raw))
+		each, total = append(each, n), total+n
 	}
-	return tokens, true
+	return each, total
 }
 
 // CheckSpec says what is wrong with a profile whatever the verbs are. backends

@@ -199,7 +199,7 @@ func broughtInstance(profile string, getenv func(string) (string, bool)) (b *act
 		if len(env) == 0 {
 			continue
 		}
-		if profile != "" && profile != s.Name {
+		if !slices.Contains([]string{"", catalog.Essential, catalog.Full, s.Name}, profile) {
 			unused = append(unused, slices.Sorted(maps.Keys(env))...)
 			continue
 		}

@@ -22,9 +22,11 @@ import (
 // for every run.
 var commands = []func(*app) *cobra.Command{
 	newServeCommand,
+	newCheckConfigCommand,
 	newStdioCommand,
 	newCallCommand,
 	newToolsCommand,
+	newProfileCommand,
 	newBackendsCommand,
 	newSessionsCommand,
 	newJobsCommand,

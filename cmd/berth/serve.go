@@ -212,24 +212,34 @@ func (b *running) startActors() error {
 		Logger: b.log, Now: time.Now, Random: rand.Reader,
 		Catalog: catalogSettings(b.cfg),
 	}
-	b.addNative(&opts)
-	b.addBindable(&opts)
-	for _, backend := range b.cfg.Backends {
-		if backend.Settings.Disabled {
-			opts.Disabled = append(opts.Disabled, actors.BackendView{Name: backend.Name, Kind: string(backend.Kind), State: actors.StateDisabled,
-				Since: b.started, EnvNames: names(backend.Env), HeaderNames: names(backend.Headers)})
-			continue
-		}
-		b.addBackend(&opts, backend)
-	}
+	b.addSources(&opts)
 	var err error
-	if b.system, err = actors.Start(opts); err != nil {
+	b.system, err = actors.Start(opts)
+	switch {
+	case errors.Is(err, actors.ErrCatalog):
+		return usage("The configuration is refused: " + sentence(err))
+	case err != nil:
 		return fmt.Errorf("start the actors: %w", err)
 	}
 	if err := b.metrics.Watch(b.system); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	return nil
+}
+
+// addSources gives every backend its actor's configuration and its part of the
+// catalog. Nothing is started.
+func (b *running) addSources(opts *actors.Options) {
+	b.addNative(opts)
+	b.addBindable(opts)
+	for _, backend := range b.cfg.Backends {
+		if backend.Settings.Disabled {
+			opts.Disabled = append(opts.Disabled, actors.BackendView{Name: backend.Name, Kind: string(backend.Kind), State: actors.StateDisabled,
+				Since: b.started, EnvNames: names(backend.Env), HeaderNames: names(backend.Headers)})
+			continue
+		}
+		b.addBackend(opts, backend)
+	}
 }
 
 // listen opens the socket and tells where it is.
@@ -329,7 +339,7 @@ func (b *running) handler() (http.Handler, error) {
 	}
 	operator := rest.New(rest.Options{
 		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Token: b.dir,
-		Metrics: b.metrics.Handler(), Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
+		Metrics: b.metrics.Handler(), Accept: b.system, Tier: b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
 	// Not a ServeMux: it would answer some paths with a redirect before the
 	// token was looked at.
