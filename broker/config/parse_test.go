@@ -104,7 +104,11 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Broker: Broker{Listen: "[::1]:0", AllowedHosts: []string{"berth.example.com", "10.0.0.1:7420"}, MaxSessions: 5, MaxCallsPerSession: 6,
 			MaxStreams: 7, MaxBody: 2 << 10, MaxBytesInFlight: 3 << 10, LogLevel: "debug",
 			Clients:  []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}},
-			Profiles: []ProfileRule{{Name: "web", ReadOnly: true}, {Name: "full"}}},
+			Profiles: []ProfileRule{{Name: "web", ReadOnly: true, TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true}, {Name: "full", TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true}},
+			Proofs: ProofRules{Enabled: true, Kinds: []ProofKind{{Name: "seen", Canonical: "path", Base: "/srv", TTL: 5 * time.Minute, Bind: "session"}},
+				Grants: []ProofGrant{{Verb: "fs__read", Kind: "seen", Targets: []string{"args:/path"}, On: "error", Version: "result:/v",
+					When: []ConditionRule{{At: "result:/content/0/text", Op: "contains", Value: json.RawMessage(`"ENOENT"`)}}}},
+				Needs: []ProofNeed{{Verb: "fs__*", Kind: "seen", Targets: []string{"args:/path"}, Version: "args:/v"}}}},
 		Backends: []Backend{
 			{Name: "app", Kind: Stdio, Command: "/srv/app/bin", Args: SecretList{NewSecret("--port"), NewSecret("8080"), NewSecret("--fast"), NewSecret("true")},
 				Env: SecretMap{"A": NewSecret("1"), "B": NewSecret("s3cr3t-value")}, Cwd: "work",
@@ -130,7 +134,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Errorf("passed over: %+v", c.Notes)
 	}
 	used := keysIn(t, yamlOfEveryKey)
-	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}} {
+	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}, ProofRules{}, ProofKind{}, ProofGrant{}, ProofNeed{}} {
 		for _, key := range keysOf(reflect.TypeOf(of)) {
 			if !used[key] {
 				t.Errorf("the key %s of %T is not in this test", key, of)
@@ -204,6 +208,7 @@ mcpServers:
           status: /s, running: [r], succeeded: [ok, fine], failed: [f], cancelled: [c], lost: [l], result: /out, message: /why}}
         "get_?": {promote_after: never}
       trust_annotations: true
+      guidance: false
       effects:
         - {verb: "find_*", is: [read]}
         - {verb: drop, when: [{at: "args:/x", op: eq, value: {a: [1.50, true, null, "é"], b: {}, c: []}}, {at: "args:/y", op: absent}], is: [read]}
@@ -226,6 +231,11 @@ mcpServers:
     command: z
     berth: {disabled: true}
 berth:
+  proofs:
+    enabled: true
+    kinds: {seen: {canonical: path, base: /srv, ttl: 5m, one_shot: false, bind: session}}
+    grants: [{verb: fs__read, kind: seen, targets: ["args:/path"], on: error, when: [{at: "result:/content/0/text", op: contains, value: ENOENT}], version: "result:/v"}]
+    needs: [{verb: "fs__*", kind: seen, targets: ["args:/path"], version: "args:/v"}]
   listen: "[::1]:0"
   allowed_hosts: [berth.example.com, "10.0.0.1:7420"]
   drain_timeout: 0s
@@ -246,7 +256,7 @@ berth:
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	want := Settings{Start: Lazy, Instances: Shared, MaxInFlight: 16, MaxQueued: 256, MaxQueuedJobs: 1024, QueueTimeout: time.Minute,
 		StartTimeout: 30 * time.Second, CallTimeout: 30 * time.Minute, IdleTimeout: Never, MaxAnswer: 64 << 20, CancelGrace: 10 * time.Second,
-		HeadersTTL: Never, HeadersTimeout: 10 * time.Second}
+		HeadersTTL: Never, HeadersTimeout: 10 * time.Second, Guidance: true}
 	if got := DefaultSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("settings\n got %+v\nwant %+v", got, want)
 	}
