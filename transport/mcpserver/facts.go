@@ -105,6 +105,17 @@ func (s *Server) cut(profile *catalog.Profile, who broker.Principal, of sizing, 
 	return shaped
 }
 
+// sized is a task whose result is cut as its call's answer would have been.
+func (s *Server) sized(rq *request, job broker.Job, v taskView) taskView {
+	profile, ok := s.profile(rq)
+	if !ok || profile.Exact() || len(v.result) == 0 {
+		return v
+	}
+	verb, _ := profile.Resolve(job.Operation)
+	v.result = s.cut(profile, rq.principal, sizing{verb: verb, complete: verb == nil || verb.Effects != broker.Read}, v.result).Result
+	return v
+}
+
 // withFacts adds the broker's facts to a result, where it has a place for them.
 // shaped is nil for what the broker itself wrote.
 func (s *Server) withFacts(c aimed, result json.RawMessage, reply actors.Reply, shaped *shape.Shaped) json.RawMessage {
