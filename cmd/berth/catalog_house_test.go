@@ -258,3 +258,27 @@ func TestAReadOnlyProcessLetsNothingBeChanged(t *testing.T) {
 		t.Errorf("%+v", no)
 	}
 }
+
+func TestTheRulesThatABackendClaimsArePrinted(t *testing.T) {
+	h := newHouse(t)
+	h.configure(map[string]any{"mcpServers": map[string]any{"fx": h.fixtureEntry(nil)}, "berth": map[string]any{"drain_timeout": "0s"}})
+	must(t, h.start())
+	code, out, errOut := h.berth("catalog", "effects", "fx")
+	var printed struct {
+		Effects []struct {
+			Verb string
+			Is   []string
+		}
+	}
+	if code != 0 || json.Unmarshal([]byte(out), &printed) != nil {
+		t.Fatalf("%d %s %s", code, out, errOut)
+	}
+	for _, rule := range printed.Effects {
+		if rule.Verb == "" || rule.Verb == "job_status" || len(rule.Is) == 0 {
+			t.Errorf("%+v", rule)
+		}
+	}
+	if code, _, _ := h.berth("catalog", "effects", "nobody"); code == 0 {
+		t.Error("an unknown backend has rules")
+	}
+}
