@@ -48,6 +48,12 @@ type Limits struct {
 	// Complete says that the call was no read: what is cut says that the call
 	// is done, so that nobody repeats it for the rest.
 	Complete bool
+	// Records parts a text that is one JSON string into records, none of which is
+	// cut: their texts, joined, are the text. Nil, or less than two: it has none.
+	Records func(text string) []string
+	// Fewer is a sentence on how to ask for less at once, for an answer whose
+	// records were cut.
+	Fewer string
 	// Until is when the rest is dropped if nobody asks for it.
 	Until time.Time
 }

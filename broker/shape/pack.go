@@ -129,6 +129,7 @@ const (
 	stepMedia      = "media"
 	stepCompact    = "compact"
 	stepItems      = "items"
+	stepRecords    = "records"
 	stepPreview    = "preview"
 	stepText       = "text"
 	stepBlocks     = "blocks"

@@ -89,6 +89,11 @@ func (s *Server) cut(profile *catalog.Profile, who broker.Principal, of sizing, 
 	says := profile.Answers()
 	limits := shape.Limits{CanMore: canMore, Complete: of.complete, Until: o.Store.Until(now), Factor: says.TokenFactor, CountAlways: says.CountAlways,
 		Budget: shape.ResultBudget(of.call, 0, says.ResultTokens)}
+	if of.verb != nil && of.verb.Surface != nil {
+		if r, ok := of.verb.Surface.Records[of.verb.Upstream]; ok {
+			limits.Records, limits.Fewer = r.Split, r.Fewer
+		}
+	}
 	if of.verb != nil {
 		limits.Budget = shape.ResultBudget(of.call, of.verb.ResultTokens, says.ResultTokens)
 	}
