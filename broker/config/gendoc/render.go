@@ -16,6 +16,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/config"
+	"berth/broker/shape"
 )
 
 //go:embed configuration.md.tmpl
@@ -29,7 +30,7 @@ func render(source string) ([]byte, error) {
 	}
 	tables := map[string]any{
 		"Backend": config.Backend{}, "Settings": config.Settings{}, "VerbRule": config.VerbRule{}, "TrackRule": config.TrackRule{},
-		"EffectRule": config.EffectRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{},
+		"EffectRule": config.EffectRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{}, "SelectorRule": config.SelectorRule{},
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{"table": func(name string) (string, error) {
 		return table(reflect.TypeOf(tables[name]), comments[name])
@@ -132,6 +133,8 @@ func typeOf(field reflect.StructField) string {
 		return "size" + span
 	case broker.Effects:
 		return "list of words"
+	case shape.Budget:
+		return "number, 500 to 100000, or `whole`"
 	case config.Secret:
 		return "text"
 	case config.SecretList:
@@ -142,7 +145,7 @@ func typeOf(field reflect.StructField) string {
 	switch field.Type.Kind() {
 	case reflect.Bool:
 		return "true or false"
-	case reflect.Int:
+	case reflect.Int, reflect.Float64:
 		return "number" + span
 	case reflect.Struct:
 		return "object"
