@@ -148,9 +148,9 @@ type Skipped struct {
 	Tokens int
 }
 
-// canaryReserve is what the two codes may cost at most, in tokens: each is at
-// most 19 bytes, and joins a token that it may break.
-const canaryReserve = 48
+// canaryReserve is what the two codes may cost at most, in tokens: each has at
+// most 36 bytes, with the member that it may need, and may break a token.
+const canaryReserve = 80
 
 // choice is how a profile's list is made of what may be called.
 type choice struct {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"berth/broker/catalog"
 	"berth/broker/catalog/parity"
 	"berth/journal"
+	"berth/transport/statedir"
 )
 
 func newCheckConfigCommand(a *app) *cobra.Command {
@@ -58,7 +60,7 @@ func (a *app) runCheckConfig(path string) error {
 	for _, note := range cfg.Notes {
 		report.Notes = append(report.Notes, note.Message)
 	}
-	if b.catalogs, err = a.storedCatalogs(); err != nil {
+	if b.catalogs, b.sessionKey, err = a.storedCatalogs(); err != nil {
 		report.Notes = append(report.Notes, "What backends list is not known: "+sentence(err))
 	}
 	if b.tier.Source == "unrecognized" {
@@ -116,23 +118,30 @@ func (a *app) showConfigReport(report configReport) error {
 }
 
 // storedCatalogs reads what backends listed to the broker of the state
-// directory; none is no error.
-func (a *app) storedCatalogs() (map[string]broker.StoredCatalog, error) {
-	out := map[string]broker.StoredCatalog{}
-	dir, err := a.stateDir()
+// directory, and the key that their origins are told by. Nothing is made.
+func (a *app) storedCatalogs() (out map[string]broker.StoredCatalog, key []byte, err error) {
+	path, err := a.stateDir()
 	if err != nil {
-		return out, err
+		return nil, nil, err
 	}
-	j, err := journal.OpenReadOnly(filepath.Join(dir, journalFile))
+	j, err := journal.OpenReadOnly(filepath.Join(path, journalFile))
 	if err != nil {
-		return out, err
+		return nil, nil, err
 	}
 	stored, err := j.Catalogs()
+	if err := errors.Join(err, j.Close()); err != nil {
+		return nil, nil, err
+	}
+	dir, err := statedir.Open(path) // it is there: its journal was read
+	if err != nil {
+		return nil, nil, err
+	}
+	if key, err = dir.SessionKey(); err != nil {
+		return nil, nil, err
+	}
+	out = map[string]broker.StoredCatalog{}
 	for _, c := range stored {
 		out[c.Backend] = c
 	}
-	if closed := j.Close(); err == nil {
-		err = closed
-	}
-	return out, err
+	return out, key, nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -91,8 +90,7 @@ func (a *app) checkProfile(ctx context.Context, profile string) error {
 	ctx, cancel := context.WithTimeout(ctx, profileWait)
 	defer cancel()
 	_, err := a.get(ctx, "/api/v1/profiles/"+url.PathEscape(profile), nil)
-	var f *failure
-	if errors.As(err, &f) && f.code == string(broker.CodeProfileUnknown) {
+	if err != nil && asFailure(err).code == string(broker.CodeProfileUnknown) {
 		return usage("There is no profile " + profile + ".")
 	}
 	return nil

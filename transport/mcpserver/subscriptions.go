@@ -120,6 +120,7 @@ type subscription struct {
 	wish   wish
 	x      exchange
 	due    map[string]bool // changes of lists that settle
+	last   time.Time       // when a change of the list of tools was last told of
 	digest string          // of the list of tools that the client can know
 	mark   json.RawMessage // `_meta` of everything on this stream
 
@@ -229,7 +230,7 @@ func (sub *subscription) run(notices *actors.Listener) bool {
 			waiting := len(sub.due)
 			err = sub.take(notices)
 			if waiting == 0 && len(sub.due) > 0 {
-				settled.Reset(settle)
+				settled.Reset(pause(sub.s.opts.Now(), sub.last))
 			}
 		case <-settled.C:
 			err = sub.sendDue()
@@ -292,6 +293,9 @@ func (sub *subscription) sendDue() error {
 		delete(sub.due, change.method)
 		if !due || !change.wanted || change.method == toolsChanged && !sub.toolsDiffer() {
 			continue
+		}
+		if change.method == toolsChanged {
+			sub.last = sub.s.opts.Now()
 		}
 		if err := sub.send(change.method, nil); err != nil {
 			return err

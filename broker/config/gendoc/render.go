@@ -17,6 +17,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/config"
+	"berth/broker/shape"
 )
 
 //go:embed configuration.md.tmpl
@@ -30,7 +31,7 @@ func render(source string) ([]byte, error) {
 	}
 	tables := map[string]any{
 		"Backend": config.Backend{}, "Settings": config.Settings{}, "VerbRule": config.VerbRule{}, "TrackRule": config.TrackRule{},
-		"EffectRule": config.EffectRule{}, "ConditionRule": config.ConditionRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{},
+		"EffectRule": config.EffectRule{}, "ConditionRule": config.ConditionRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{}, "SelectorRule": config.SelectorRule{},
 		"ProofRules": config.ProofRules{}, "ProofKind": config.ProofKind{}, "ProofGrant": config.ProofGrant{}, "ProofNeed": config.ProofNeed{},
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{"table": func(name string) (string, error) {
@@ -136,6 +137,8 @@ func typeOf(field reflect.StructField) string {
 		return "list of words"
 	case json.RawMessage:
 		return "any value"
+	case shape.Budget:
+		return "number, 500 to 100000, or `whole`"
 	case config.Secret:
 		return "text"
 	case config.SecretList:
@@ -146,7 +149,7 @@ func typeOf(field reflect.StructField) string {
 	switch field.Type.Kind() {
 	case reflect.Bool:
 		return "true or false"
-	case reflect.Int:
+	case reflect.Int, reflect.Float64:
 		return "number" + span
 	case reflect.Struct:
 		return "object"
