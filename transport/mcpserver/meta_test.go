@@ -2,7 +2,10 @@ package mcpserver
 
 import (
 	"bytes"
+	"encoding/json"
+	"reflect"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/broker/catalog"
@@ -34,4 +37,35 @@ func newMetaBroker(t testing.TB) *fakeBroker {
 	}
 	b.set(t, native.Join(jobsOnly{}, family).Source(), fsSource())
 	return b
+}
+
+// TestTheSwitchOfTheFactsRemovesNothingElse compares answers with and without
+// `_meta["berth/call"]`.
+func TestTheSwitchOfTheFactsRemovesNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := func(off bool, params string) map[string]json.RawMessage {
+			f := serve(t, newMetaBroker(t), func(o *Options) { o.Shaping.NoEnvelope = off })
+			defer f.stop()
+			_, body := ask(t, f, "/mcp", "127.0.0.1:1", false, nil, "tools/call", params)
+			var m struct{ Result map[string]json.RawMessage }
+			if err := json.Unmarshal([]byte(body), &m); err != nil || len(m.Result) == 0 {
+				t.Fatal(err, body)
+			}
+			return m.Result
+		}
+		for _, params := range []string{`{"name":"find","arguments":{"query":"echo"}}`, `{"name":"fs__echo","arguments":{"a":1}}`, `{"name":"fs__shed"}`,
+			`{"name":"fs__add","arguments":{"b":1}}`, `{"name":"call_read","arguments":{"name":"nothing"}}`} {
+			with, without := answer(false, params), answer(true, params)
+			if _, there := with["_meta"]; !there {
+				t.Errorf("%s: no facts in %s", params, with)
+			}
+			if _, there := without["_meta"]; there {
+				t.Errorf("%s: facts in %s", params, without["_meta"])
+			}
+			delete(with, "_meta")
+			if !reflect.DeepEqual(with, without) {
+				t.Errorf("%s:\n%s\n%s", params, with, without)
+			}
+		}
+	})
 }

@@ -296,3 +296,26 @@ func TestMoreGivesTheRestToItsOwnerOnly(t *testing.T) {
 		t.Errorf("%v\n%v\n%v", nonsense, foreign, expired)
 	}
 }
+
+// TestEverythingIsFoundInTheEssentialTier: each family and alias, by find, help
+// and did-you-mean, though the list shows none of them.
+func TestEverythingIsFoundInTheEssentialTier(t *testing.T) {
+	r := newRig(t, generated(60)...)
+	r.profile = catalog.Essential
+	for _, v := range r.snapshot.Verbs() {
+		for _, name := range append([]string{v.Name}, v.Aliases...) {
+			var f findAnswer
+			r.call(Find, fmt.Sprintf(`{"query":%q,"k":1,"detail":"name"}`, name), &f)
+			if len(f.Matches) == 0 || f.Matches[0].Name != v.Name {
+				t.Errorf("find %s: %+v", name, f.Matches)
+			}
+			var h struct{ Found bool }
+			if r.call(Help, fmt.Sprintf(`{"name":%q}`, name), &h); !h.Found {
+				t.Errorf("help %s: not found", name)
+			}
+		}
+		if near := r.view().Suggestions(strings.ToUpper(v.Name), 3); len(near) == 0 || near[0].Verb != v {
+			t.Errorf("suggestions for %s: %v", strings.ToUpper(v.Name), near)
+		}
+	}
+}
