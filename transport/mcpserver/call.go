@@ -239,8 +239,9 @@ func (s *Server) render(rq *request, profile *catalog.Profile, tc toolCall, call
 	case reply.Refusal != nil:
 		return rq.refusedCall(profile, tc, reply.Refusal)
 	case reply.Job != nil:
-		// Only an exact profile shows the backend's outputSchema.
-		schemaShown := profile.Exact() && verb.HasOutputSchema
+		// An exact profile shows the backend's outputSchema, and so does every list
+		// of a verb whose answers are never cut.
+		schemaShown := verb.HasOutputSchema && (profile.Exact() || verb.ResultTokens == shape.Whole)
 		hint := hintFollow
 		if reply.Job.Status.Final() {
 			hint = hintEnded
