@@ -73,6 +73,10 @@ type Request struct {
 	// DropCancels makes the end of Do's ctx a cancel, as in the stateless era of
 	// the protocol, where a client has no other way to say it.
 	DropCancels bool
+	// Away reports that nobody waits for the call at the moment: its caller was
+	// asked something and may come back with the answer, or not. Nil: never. It
+	// must not block and is asked as long as the call runs.
+	Away func() bool
 
 	asking func() bool // a question to the caller is open; nil: never
 }

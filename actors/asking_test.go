@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +99,54 @@ func TestADroppedRequestThatIsNoToolCallBecomesNoJob(t *testing.T) {
 		<-ended
 		if page, err := w.Jobs(broker.JobFilter{}); err != nil || len(page.Jobs) != 0 {
 			t.Fatalf("%+v %v", page, err)
+		}
+	})
+}
+
+// TestCallersThatAreAwayDoNotHoldAllSeats: a caller that was asked something may
+// never come back; half of the seats are for those who wait now.
+func TestCallersThatAreAwayDoNotHoldAllSeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, peer broker.Peer) (broker.Answer, error) {
+			if peer.Request == nil {
+				return broker.Answer{Result: text("now")}, nil
+			}
+			return asks(ctx, c, peer)
+		}})
+		var away atomic.Bool
+		var replies []<-chan Reply
+		for range 4 { // seats
+			replies = append(replies, w.async(t.Context(), answering(time.Hour), func(r *Request) {
+				r.PromoteAfter, r.Away = 0, away.Load
+			}))
+			synctest.Wait()
+			elapse(time.Second)
+		}
+		others := w.async(t.Context(), reading)
+		elapse(10 * time.Second)
+		if len(others) > 0 {
+			t.Fatal("callers who wait lost their seats")
+		}
+		began := time.Now()
+		away.Store(true)
+		if r := <-others; r.Answer == nil || time.Since(began) > awayLook {
+			t.Fatalf("%+v after %v", r, time.Since(began))
+		}
+		synctest.Wait()
+		for i, reply := range replies {
+			if over := len(reply) == 1; over != (i < 2) {
+				t.Errorf("call %d is over: %v", i, over)
+			}
+		}
+		if r := <-replies[0]; r.Answer == nil && r.Refusal == nil {
+			t.Errorf("%+v", r)
+		}
+		away.Store(false)
+		if r := w.do(reading); r.Answer == nil { // with a seat free nobody is ended
+			t.Errorf("%+v", r)
+		}
+		if len(replies[2]) > 0 || len(replies[3]) > 0 {
+			t.Error("a call that kept its seat is over")
 		}
 	})
 }

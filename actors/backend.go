@@ -56,6 +56,7 @@ const (
 // The causes with which a run's context ends.
 var (
 	errCallTimeout = errors.New("the call ran past its limit")
+	errAway        = errors.New("its caller was asked something and did not come back while others waited for a seat")
 	errIdleTimeout = errors.New("the call gave no sign of life within its limit")
 	errStopped     = errors.New("the broker stopped")
 )
@@ -71,7 +72,10 @@ type offer struct {
 	// held; a refusal is the outcome and nothing is sent.
 	begin   func(ctx context.Context, runtimeID string) *broker.Refusal
 	peer    broker.Peer
+	away    func() bool // see Request.Away
 	offered time.Time
+
+	held *heldMarks // what it reserved of proofs; owned by the backend actor until its run begins
 
 	isJob atomic.Bool // the limits of a call no longer apply
 
@@ -97,6 +101,7 @@ func (o *offer) settle(out outcome) {
 		out.callID = o.call.ID
 		out.timing.Offered = o.offered
 		o.sys.budget.Give(o.call.Bytes())
+		o.held.giveBack() // nothing, where the call was sent
 		o.sys.send(o.owner, &out)
 	})
 }

@@ -1,8 +1,10 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"berth/broker"
@@ -28,6 +30,10 @@ func (b *backend) offer(o *offer) {
 			o.settle(outcome{refusal: r})
 			return
 		}
+	}
+	if r := b.reserve(o); r != nil {
+		o.settle(outcome{refusal: r})
+		return
 	}
 	if o.call.Lane == broker.LaneControl {
 		b.offerControl(o)
@@ -105,7 +111,47 @@ func (b *backend) pump() {
 		delete(b.waiting, t.ID)
 		b.start(o)
 	}
+	if b.conn != nil && len(b.waiting) > 0 {
+		b.reclaim()
+	}
 	b.arm()
+}
+
+// awayLook is how often it is looked whether callers have gone away, while
+// others wait: nothing tells of it.
+const awayLook = time.Second
+
+func (b *backend) mayBeAway() bool {
+	for _, r := range b.runs {
+		if r.offer.away != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// reclaim ends calls whose callers are away when others wait for seats, the
+// oldest first, until the rest hold no more than half of the seats (one at
+// least): callers that never come back must not stop a backend for everybody.
+func (b *backend) reclaim() {
+	var away []*run
+	held := 0
+	for _, r := range b.runs {
+		if r.offer.away != nil && r.ctx.Err() == nil && r.offer.away() {
+			away = append(away, r)
+			held += max(1, r.offer.call.Seats)
+		}
+	}
+	slices.SortFunc(away, func(a, b *run) int {
+		return cmp.Or(a.offer.offered.Compare(b.offer.offered), cmp.Compare(a.offer.call.ID, b.offer.call.ID))
+	})
+	for _, r := range away {
+		if held <= max(1, b.cfg.Admission.Seats/2) {
+			return
+		}
+		held -= max(1, r.offer.call.Seats)
+		r.expire(errAway)
+	}
 }
 
 // start begins a run of o on the present connection.
@@ -147,6 +193,12 @@ func (b *backend) runDone(m *runDone) {
 		return
 	}
 	out := outcome{timing: broker.Timing{Started: m.started, Ended: m.ended}}
+	if !m.started.IsZero() {
+		out.timing.Attempt = 1
+		if r.retried {
+			out.timing.Attempt = 2
+		}
+	}
 	switch {
 	case m.refusal != nil:
 		out.refusal = m.refusal
@@ -201,6 +253,7 @@ func runRefusal(r *run, f *broker.Failure) *broker.Refusal {
 	switch {
 	case errors.Is(cause, errIdleTimeout):
 		code = broker.CodeIdleTimeout
+	case errors.Is(cause, errAway):
 	case !errors.Is(cause, errCallTimeout):
 		return f.Refuse(call)
 	}
@@ -315,6 +368,9 @@ func (b *backend) arm() {
 	next, ok := b.queue.NextExpiry()
 	if b.state == StateBackoff && b.wantUp() && (!ok || b.backoffUntil.Before(next)) {
 		next, ok = b.backoffUntil, true
+	}
+	if look := b.sys.now().Add(awayLook); len(b.waiting) > 0 && b.mayBeAway() && (!ok || look.Before(next)) {
+		next, ok = look, true
 	}
 	b.arming++
 	if b.timer != nil {

@@ -17,6 +17,7 @@ import (
 	"berth/broker/admission"
 	"berth/broker/catalog"
 	"berth/broker/catalog/parity"
+	"berth/broker/policy/proof"
 )
 
 // Options is what a System is made of. Journal, Backends' upstreams, Logger,
@@ -52,6 +53,9 @@ type Options struct {
 	// Fatal is told when the supervisor itself failed; the process should end.
 	Fatal func(reason string)
 
+	// Proofs are the rules of the gate that holds writes back; nil: there is none.
+	Proofs *proof.Config
+
 	Logger *slog.Logger
 	Now    func() time.Time
 	Random io.Reader
@@ -67,6 +71,7 @@ type System struct {
 	as      *actor.ActorSystem
 	root    *actor.RootContext
 	budget  *admission.Budget
+	gate    *ProofGate // nil: off
 	hub     hub
 	subs    subscriptions
 	started chan struct{}
@@ -78,6 +83,7 @@ type System struct {
 	snapshot      atomic.Pointer[catalog.Snapshot]
 	lists         atomic.Pointer[listState]
 	backends      sync.Map // name -> *backendRef
+	states        sync.Map // name -> lastSeen, of shared backends
 	instances     sync.Map // backend NUL session -> *actor.PID
 	bound         sync.Map // id -> *boundRef
 	boundCount    atomic.Int64
@@ -141,6 +147,9 @@ func Start(opts Options) (*System, error) {
 	s := &System{
 		opts: opts, log: opts.Logger, now: opts.Now,
 		budget: admission.NewBudget(opts.MaxBytesInFlight), started: make(chan struct{}),
+	}
+	if opts.Proofs != nil {
+		s.gate = newProofGate(*opts.Proofs, s)
 	}
 	s.journal = telling{opts.Journal, s.tellTask}
 	s.asked.tell = func(id string) { s.tellTask("", id) }

@@ -53,6 +53,8 @@ const (
 	CodeTrackingExpired     Code = "tracking_expired"
 	CodeInstanceForbidden   Code = "instance_forbidden"
 	CodeHandleUnknown       Code = "handle_unknown"
+	CodeEffectsExceedRead   Code = "effects_exceed_read"
+	CodeMetaRecursion       Code = "meta_recursion"
 	CodeTargetsNotReady     Code = "targets_not_ready"
 	CodeVerbChanged         Code = "verb_changed"
 )
@@ -103,6 +105,8 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeTrackingExpired:     {false},
 	CodeInstanceForbidden:   {false},
 	CodeHandleUnknown:       {false},
+	CodeEffectsExceedRead:   {false},
+	CodeMetaRecursion:       {false},
 	CodeTargetsNotReady:     {true},
 	CodeVerbChanged:         {false},
 }

@@ -78,7 +78,7 @@ func Build(generation uint64, sources []Source) (*Snapshot, []Quarantined) {
 // lists what is not served. It never fails: a fault of the broker's own verbs,
 // or of a profile, is listed as Fatal, and its verb left out.
 func (c Settings) Build(generation uint64, sources []Source) (*Snapshot, []Quarantined) {
-	b := &builder{settings: c, byName: map[string]*Verb{}, aliases: map[string]*Verb{}, own: map[string][]*Verb{}}
+	b := &builder{generation: generation, settings: c, byName: map[string]*Verb{}, aliases: map[string]*Verb{}, own: map[string][]*Verb{}}
 	sources = b.accept(sources)
 	for i := range sources {
 		b.read(&sources[i])
@@ -114,13 +114,14 @@ func (c Settings) Build(generation uint64, sources []Source) (*Snapshot, []Quara
 
 // builder collects what Build finds.
 type builder struct {
-	settings Settings
-	verbs    []*Verb // after name: in the order of precedence for names
-	byName   map[string]*Verb
-	aliases  map[string]*Verb
-	own      map[string][]*Verb // by backend: its verbs, also those outside the merged profile
-	beside   []*Verb
-	faults   []Quarantined
+	generation uint64
+	settings   Settings
+	verbs      []*Verb // after name: in the order of precedence for names
+	byName     map[string]*Verb
+	aliases    map[string]*Verb
+	own        map[string][]*Verb // by backend: its verbs, also those outside the merged profile
+	beside     []*Verb
+	faults     []Quarantined
 }
 
 func (b *builder) fault(q Quarantined) { b.faults = append(b.faults, q) }
@@ -222,7 +223,7 @@ func (b *builder) record(s *Source, t broker.Tool) {
 		if s.Surface != nil {
 			v.EffectsSource, v.Held, v.Follow = FromSurface, slices.Contains(s.Surface.Held, t.Name), s.Surface.Follows[t.Name]
 		}
-		v.Control = slices.Contains(s.Control, t.Name)
+		v.Control, v.Pass = slices.Contains(s.Control, t.Name), s.Passes[t.Name]
 	} else {
 		v.Effects, v.EffectsSource, v.Conditional = effectsOf(t.Name, s.Rules, e.hints)
 	}
@@ -233,6 +234,7 @@ func (b *builder) record(s *Source, t broker.Tool) {
 	if e.input != nil {
 		v.compile = lazily(e.input)
 	}
+	v.minimal = v.lazilyMinimal()
 	if s.Native {
 		if why := v.Unchecked(); why != "" {
 			bad(CodeSchemaInvalid, "The input schema cannot be used: "+why+".")
@@ -276,6 +278,7 @@ func (r Rules) apply(v *Verb) {
 	// What a backend runs only as a task of its own takes its time.
 	v.Long = selected(r.Long) || v.RequireTask || v.OwnTask == TaskRequired
 	v.Tracks, _ = pick(r.Tracks, v.Upstream)
+	v.Unguided = r.Unguided
 	if seats, ok := pick(r.Seats, v.Upstream); ok && seats > 1 {
 		v.Seats = seats
 	}

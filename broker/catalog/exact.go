@@ -11,7 +11,7 @@ import (
 // native verbs that every backend's profile has. Where the backend has a verb
 // of that name, it keeps it, and the native one is berth__NAME.
 func (b *builder) exact(s *Source) *Profile {
-	p := &Profile{name: s.Backend, exact: true, native: s.Native, surface: s.Surface, reads: s.Rules.ReadOnly, costs: b.settings.Costs}
+	p := &Profile{generation: b.generation, name: s.Backend, exact: true, native: s.Native, surface: s.Surface, reads: s.Rules.ReadOnly, costs: b.settings.Costs}
 	p.full = p
 	if s.Listed {
 		server := s.Server
@@ -25,6 +25,9 @@ func (b *builder) exact(s *Source) *Profile {
 	var items []item
 	taken := map[string]bool{}
 	for _, v := range b.own[s.Backend] {
+		if slices.Contains(s.MergedOnly, v.Upstream) {
+			continue
+		}
 		raw, err := shape.Compact(v.Own)
 		if err != nil {
 			continue // cannot happen: the entry was read

@@ -199,6 +199,7 @@ func (p *Profile) finish() *Profile {
 	})
 	p.codes = sync.OnceValue(p.sum)
 	p.words = sync.OnceValue(p.candidates)
+	p.index = sync.OnceValue(p.makeIndex)
 	p.instructions = sync.OnceValue(p.renderInstructions)
 	if p.views == nil {
 		p.views = &sync.Map{}

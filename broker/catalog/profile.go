@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"berth/broker"
+	"berth/broker/catalog/search"
 	"berth/broker/shape"
 )
 
@@ -21,14 +22,16 @@ const (
 
 // Profile is what one endpoint lists and resolves.
 type Profile struct {
-	name    string
-	exact   bool
-	native  bool
-	surface *Surface // of an exact profile
-	class   Class
-	reads   bool    // its backend may only read
-	choice  *choice // how the list is chosen from what may be called; nil: all of it
-	full    *Profile
+	name string
+	// generation is that of the snapshot.
+	generation uint64
+	exact      bool
+	native     bool
+	surface    *Surface // of an exact profile
+	class      Class
+	reads      bool    // its backend may only read
+	choice     *choice // how the list is chosen from what may be called; nil: all of it
+	full       *Profile
 
 	reach   []item // what may be called, by outward name
 	items   []item // what is listed, by outward name
@@ -53,6 +56,7 @@ type Profile struct {
 	digest       func() string
 	codes        func() codes
 	words        func() []candidate
+	index        func() *search.Index
 	instructions func() string
 	views        *sync.Map // Class -> *Profile
 }
@@ -68,6 +72,9 @@ type item struct {
 // Name is the profile's name.
 func (p *Profile) Name() string { return p.name }
 
+// Generation is that of the snapshot.
+func (p *Profile) Generation() uint64 { return p.generation }
+
 // Exact reports whether the profile holds one backend's surface and nothing
 // else. Arguments are not checked there: it is transparent.
 func (p *Profile) Exact() bool { return p.exact }
@@ -81,6 +88,10 @@ func (p *Profile) Len() int { return len(p.items) }
 // Pending lists the backends of which nothing is known yet and whose verbs the
 // list may hold.
 func (p *Profile) Pending() []string { return slices.Clone(p.pending) }
+
+// Unseen lists the backends of which nothing is known and whose verbs the profile
+// would resolve.
+func (p *Profile) Unseen() []string { return slices.Clone(p.unseen) }
 
 // Unconfirmed lists the backends whose verbs the profile resolves and that have not listed in this
 // broker's life: those of which nothing is known, and those whose list is an

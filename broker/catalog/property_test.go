@@ -127,7 +127,7 @@ func FuzzResolve(f *testing.F) {
 					t.Errorf("%q was guessed to be %q", name, v.Name)
 				}
 			}
-			for _, n := range p.Suggest(name) {
+			for _, n := range suggested(p, name) {
 				if _, ok := p.Resolve(n); !ok {
 					t.Errorf("%q is suggested for %q and does not resolve", n, name)
 				}

@@ -27,6 +27,7 @@ type Rules struct {
 	Ranks            map[string]int           // place inside a selector; the lower the earlier
 	ResultTokens     map[string]shape.Budget  // what one answer may cost; shape.Whole: it is never cut
 	Pin              bool                     // a verb that changed is not called until it is accepted
+	Unguided         bool                     // error results are passed on without a minimal call
 	Line             string                   // the operator's line for the instructions
 }
 
@@ -61,6 +62,9 @@ type Source struct {
 	Family   string            // of every verb that Facts gives no other; native verbs need one
 	Aliases  map[string]string // alias -> verb
 	Beside   []string          // verbs that stand in every backend's exact profile too
+	Passes   map[string]Pass   // verbs that pass a call on
+	// MergedOnly are verbs that no exact profile has, the family's own included.
+	MergedOnly []string
 }
 
 // The families that the catalog itself knows.
@@ -149,6 +153,8 @@ type Verb struct {
 	Control      bool
 	Follow       *broker.Follow // nil: it starts no work that a surface follows
 	Held         bool           // a hold stops its calls
+	Pass         Pass           // it passes a call on
+	Unguided     bool           // its error results are passed on as they are
 	ReadOnly     bool           // of a backend that may only read
 	Seats        int            // at least 1
 	PromoteAfter *time.Duration
@@ -161,6 +167,7 @@ type Verb struct {
 
 	description string
 	compile     func() (checker, error)
+	minimal     func() (json.RawMessage, error)
 	digest      func() string
 }
 

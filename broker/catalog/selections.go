@@ -9,7 +9,7 @@ import (
 // selections makes the profiles that are not exact: the built-in ones and those
 // of the configuration.
 func (b *builder) selections(s *Snapshot, sources []Source) {
-	full := &Profile{name: Full, aliases: b.aliases, prefixes: b.prefixes(), costs: b.settings.Costs, views: &sync.Map{}}
+	full := &Profile{generation: b.generation, name: Full, aliases: b.aliases, prefixes: b.prefixes(), costs: b.settings.Costs, views: &sync.Map{}}
 	full.full = full
 	items := make([]item, 0, len(s.verbs))
 	for _, v := range s.verbs {
@@ -39,7 +39,7 @@ func (b *builder) selections(s *Snapshot, sources []Source) {
 }
 
 func (b *builder) selection(full *Profile, name string) *Profile {
-	p := &Profile{name: name, full: full, unseen: full.unseen, stale: full.stale, costs: full.costs, lines: full.lines, views: &sync.Map{}}
+	p := &Profile{generation: b.generation, name: name, full: full, unseen: full.unseen, stale: full.stale, costs: full.costs, lines: full.lines, views: &sync.Map{}}
 	p.borrow(full)
 	return p
 }

@@ -98,7 +98,7 @@ func TestTheEssentialTierIsWhatTheRecordsSay(t *testing.T) {
 			}
 		}
 	}
-	if near := essential.Suggest("files_writ"); !slices.Equal(near, []string{"files__write", "files__list"}) {
+	if near := suggested(essential, "files__writ"); !slices.Equal(near, []string{"files__write"}) {
 		t.Errorf("what the tier hides is suggested all the same: %v", near)
 	}
 }
@@ -270,8 +270,8 @@ func TestAVerbDeniedByRoleIsAsIfItDidNotExist(t *testing.T) {
 		t.Error("a list tells of it")
 	}
 	for _, name := range []string{"job_stats", "berth__job_stats", "job_stat", "jobstats"} {
-		if _, ok := a.Resolve(name); ok || !slices.Equal(a.Suggest(name), b.Suggest(name)) {
-			t.Errorf("%s: %v, %v", name, a.Suggest(name), b.Suggest(name))
+		if _, ok := a.Resolve(name); ok || !slices.Equal(suggested(a, name), suggested(b, name)) {
+			t.Errorf("%s: %v, %v", name, suggested(a, name), suggested(b, name))
 		}
 	}
 	if _, ok := profile(t, build(t, with), Full).As(Class{Role: broker.GlobalAdministrator}).Resolve("job_stats"); !ok {

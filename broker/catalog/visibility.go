@@ -175,6 +175,14 @@ func (p *Profile) Visibility(name string) (*Verb, Visibility) {
 	return v, Discoverable
 }
 
+// VisibilityOf is that of a verb which may be called here.
+func (p *Profile) VisibilityOf(v *Verb) Visibility {
+	if p.Advertises(v) {
+		return Advertised
+	}
+	return Discoverable
+}
+
 // Advertises reports whether a verb is in the list.
 func (p *Profile) Advertises(v *Verb) bool {
 	for _, name := range []string{v.Name, v.Upstream, NativeName + "__" + v.Name} {

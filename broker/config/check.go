@@ -24,6 +24,7 @@ var checks = map[string]func(string) error{
 	"filled":  checkFilled,
 	"line":    checkLine,
 	"prefix":  catalog.CheckPrefix,
+	"place":   checkPlace,
 }
 
 func check(tag reflect.StructTag, s string) error {

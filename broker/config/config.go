@@ -1,11 +1,13 @@
 package config
 
 import (
+	"encoding/json"
 	"path"
 	"strings"
 	"time"
 
 	"berth/broker"
+	"berth/broker/condition"
 	"berth/broker/shape"
 )
 
@@ -55,6 +57,8 @@ type Broker struct {
 	// says; a name that exists (a backend's, `berth`, `essential` or `full`) takes
 	// the keys that select nothing.
 	Profiles []ProfileRule `key:"profiles" keyed:"Name"`
+	// What must be seen before it is changed ([catalog](catalog.md)).
+	Proofs ProofRules `key:"proofs"`
 	// What clients put before the names of tools, besides `berth.` and
 	// `mcp__berth__`; one is stripped. It ends in `__`, `.`, `/` or `:`.
 	HarnessPrefixes []string `key:"harness_prefixes" check:"prefix"`
@@ -212,6 +216,9 @@ type Settings struct {
 	// One line for the model, which stands in the instructions of each profile
 	// that reaches this backend.
 	Instructions string `key:"instructions" check:"line"`
+	// Adds a minimal valid call to an error result of this backend, where one is
+	// known.
+	Guidance bool `key:"guidance" default:"true"`
 	// What verbs do; the operator's word goes before the backend's.
 	Effects []EffectRule `key:"effects"`
 	// Largest answer; a larger one fails that call alone.
@@ -329,4 +336,33 @@ type EffectRule struct {
 	// What they do: `read`, or any of `session`, `write`, `destroy`, `exec` and
 	// `interrupt`.
 	Is broker.Effects `key:"is" required:"true"`
+	// Conditions on the arguments, all of which must hold. A rule with conditions
+	// needs one without after it for the same verbs, and may only say less than it.
+	When []ConditionRule `key:"when"`
+}
+
+// ConditionRule asks one thing of a call.
+type ConditionRule struct {
+	// Which argument: `args:` and a JSON Pointer, `*` for each item of a list.
+	At string `key:"at" required:"true"`
+	// What must be true of it. An absent argument satisfies only `absent`, and a
+	// value of another JSON type never does.
+	Op string `key:"op" enum:"present|absent|eq|in|prefix|contains" required:"true"`
+	// What it is compared with: any value for `eq` and `contains`, a list for
+	// `in`, text for `prefix`, none for the others.
+	Value json.RawMessage `key:"value"`
+}
+
+// Conditions are the rule's, ready to be asked. A configuration that was parsed
+// has no error.
+func (r EffectRule) Conditions() ([]condition.Condition, error) {
+	var out []condition.Condition
+	for _, w := range r.When {
+		c, err := condition.Parse(w.At, w.Op, w.Value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }

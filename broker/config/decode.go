@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -95,6 +96,9 @@ func (d decoder) value(n *node, v reflect.Value, tag reflect.StructTag) {
 		return
 	case broker.Effects:
 		d.effects(n, v)
+		return
+	case json.RawMessage:
+		d.json(n, v)
 		return
 	case shape.Budget:
 		d.budget(n, v)
@@ -299,6 +303,16 @@ func (d decoder) effects(n *node, v reflect.Value) {
 	default:
 		v.SetUint(uint64(got))
 	}
+}
+
+// json keeps a value of any kind as JSON.
+func (d decoder) json(n *node, v reflect.Value) {
+	raw, bad := n.json(nil)
+	if bad != nil {
+		d.refuse(bad, "%s must be a number as JSON writes it", quote(bad.text))
+		return
+	}
+	v.SetBytes(raw)
 }
 
 // quote shows a key or a value of a `berth` object, cut to a readable length.

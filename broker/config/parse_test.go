@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"reflect"
@@ -109,7 +110,11 @@ func TestEveryKeyIsRead(t *testing.T) {
 				{Name: "web", ReadOnly: true, TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
 				{Name: "full", TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
 				{Name: "editor", Select: []SelectorRule{{Verb: "job_*"}, {Backend: "app", Family: "app", Effects: "read"}}, Exclude: []SelectorRule{{Surface: "resmon"}},
-					Required: []string{"job_status"}, Preset: "cursor", MaxTools: 30, MaxTokens: 8000, InstructionsTokens: 700, ResultTokens: 9000, TokenFactor: 1.25, CountTokens: "always"}}},
+					Required: []string{"job_status"}, Preset: "cursor", MaxTools: 30, MaxTokens: 8000, InstructionsTokens: 700, ResultTokens: 9000, TokenFactor: 1.25, CountTokens: "always"}},
+			Proofs: ProofRules{Enabled: true, Kinds: []ProofKind{{Name: "seen", Canonical: "path", Base: "/srv", TTL: 5 * time.Minute, Bind: "session"}},
+				Grants: []ProofGrant{{Verb: "fs__read", Kind: "seen", Targets: []string{"args:/path"}, On: "error", Version: "result:/v",
+					When: []ConditionRule{{At: "result:/content/0/text", Op: "contains", Value: json.RawMessage(`"ENOENT"`)}}}},
+				Needs: []ProofNeed{{Verb: "fs__*", Kind: "seen", Targets: []string{"args:/path"}, Version: "args:/v"}}}},
 		Backends: []Backend{
 			{Name: "app", Kind: Stdio, Command: "/srv/app/bin", Args: SecretList{NewSecret("--port"), NewSecret("8080"), NewSecret("--fast"), NewSecret("true")},
 				Env: SecretMap{"A": NewSecret("1"), "B": NewSecret("s3cr3t-value")}, Cwd: "work",
@@ -119,7 +124,9 @@ func TestEveryKeyIsRead(t *testing.T) {
 					Verbs: []VerbRule{{Glob: "export", PromoteAfter: 20 * time.Second, CallTimeout: 2 * time.Hour, Seats: 4, StaleAfter: 3 * time.Hour, RequireTask: true,
 						Tracks: TrackRule{Handle: "/a~1b/0", Verb: "export_status", Argument: "id", Status: "/s", Running: []string{"r"}, Succeeded: []string{"ok", "fine"},
 							Failed: []string{"f"}, Cancelled: []string{"c"}, Lost: []string{"l"}, Result: "/out", Message: "/why"}}, {Glob: "get_?", PromoteAfter: Never, Keywords: []string{"fetch"}, Rank: -2, ResultTokens: shape.Whole}},
-					TrustAnnotations: true, Effects: []EffectRule{{"find_*", broker.Read}, {"drop", broker.Write | broker.Destroy}},
+					TrustAnnotations: true, Effects: []EffectRule{{Verb: "find_*", Is: broker.Read},
+						{Verb: "drop", Is: broker.Read, When: []ConditionRule{{At: "args:/x", Op: "eq", Value: json.RawMessage(`{"a":[1.50,true,null,"é"],"b":{},"c":[]}`)}, {At: "args:/y", Op: "absent"}}},
+						{Verb: "drop", Is: broker.Write | broker.Destroy}},
 					MaxAnswer: 1 << 20, Handshake: true, Essential: []string{"get_*"}, Pin: true, Instructions: "app is the project's own.", HeadersTTL: Never, HeadersTimeout: 10 * time.Second, Disabled: false, ReadOnly: true}},
 			{Name: "lab", Kind: App, Env: SecretMap{"RESMON_PORT": NewSecret("5001"), "RESMON_STATE_DIR": NewSecret("/srv/app/state")}, Settings: appSettings()},
 			{Name: "web", Kind: HTTP, URL: NewSecret("https://api.example.com/mcp"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Settings: tokenSettings()},
@@ -133,7 +140,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Errorf("passed over: %+v", c.Notes)
 	}
 	used := keysIn(t, yamlOfEveryKey)
-	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, SelectorRule{}} {
+	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}, ProofRules{}, ProofKind{}, ProofGrant{}, ProofNeed{}, SelectorRule{}} {
 		for _, key := range keysOf(reflect.TypeOf(of)) {
 			if !used[key] {
 				t.Errorf("the key %s of %T is not in this test", key, of)
@@ -207,8 +214,10 @@ mcpServers:
           status: /s, running: [r], succeeded: [ok, fine], failed: [f], cancelled: [c], lost: [l], result: /out, message: /why}}
         "get_?": {promote_after: never, keywords: [fetch], rank: -2, result_tokens: whole}
       trust_annotations: true
+      guidance: false
       effects:
         - {verb: "find_*", is: [read]}
+        - {verb: drop, when: [{at: "args:/x", op: eq, value: {a: [1.50, true, null, "é"], b: {}, c: []}}, {at: "args:/y", op: absent}], is: [read]}
         - {verb: drop, is: [write, destroy]}
       max_answer: 1MiB
       cancel_grace: 0s
@@ -231,6 +240,11 @@ mcpServers:
     command: z
     berth: {disabled: true}
 berth:
+  proofs:
+    enabled: true
+    kinds: {seen: {canonical: path, base: /srv, ttl: 5m, one_shot: false, bind: session}}
+    grants: [{verb: fs__read, kind: seen, targets: ["args:/path"], on: error, when: [{at: "result:/content/0/text", op: contains, value: ENOENT}], version: "result:/v"}]
+    needs: [{verb: "fs__*", kind: seen, targets: ["args:/path"], version: "args:/v"}]
   listen: "[::1]:0"
   allowed_hosts: [berth.example.com, "10.0.0.1:7420"]
   drain_timeout: 0s
@@ -254,7 +268,7 @@ berth:
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	want := Settings{Start: Lazy, Instances: Shared, MaxInFlight: 16, MaxQueued: 256, MaxQueuedJobs: 1024, QueueTimeout: time.Minute,
 		StartTimeout: 30 * time.Second, CallTimeout: 30 * time.Minute, IdleTimeout: Never, MaxAnswer: 64 << 20, CancelGrace: 10 * time.Second,
-		HeadersTTL: Never, HeadersTimeout: 10 * time.Second}
+		HeadersTTL: Never, HeadersTimeout: 10 * time.Second, Guidance: true}
 	if got := DefaultSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("settings\n got %+v\nwant %+v", got, want)
 	}

@@ -117,6 +117,12 @@ func TestProblemsAreNamedWithTheirPlace(t *testing.T) {
 		{"an effect without a verb", berthWith(`{"effects": [{"is": ["read"]}]}`), "3:14 /mcpServers/a/berth/effects/0", "verb is missing"},
 		{"an effect that is nothing", berthWith(`{"effects": [{"verb": "a", "is": []}]}`), "3:34 /mcpServers/a/berth/effects/0/is", "at least one"},
 		{"an unknown effect", berthWith(`{"effects": [{"verb": "a", "is": ["read", "delete"]}]}`), "3:43 /mcpServers/a/berth/effects/0/is/1", `"delete" must be one of`},
+		{"a condition that is none", berthWith(`{"effects": [{"verb": "a", "is": ["read"], "when": [{"at": "/x", "op": "eq", "value": 1}]}]}`), "3:53 /mcpServers/a/berth/effects/0/when/0", "a pointer is args: or result:"},
+		{"an unknown operator", berthWith(`{"effects": [{"verb": "a", "is": ["read"], "when": [{"at": "args:/x", "op": "like"}]}]}`), "3:77 /mcpServers/a/berth/effects/0/when/0/op", "must be one of present, absent"},
+		{"an operator without its value", berthWith(`{"effects": [{"verb": "a", "is": ["read"], "when": [{"at": "args:/x", "op": "in", "value": 1}]}]}`), "3:53 /mcpServers/a/berth/effects/0/when/0", "takes a list of values"},
+		{"a condition on a result", berthWith(`{"effects": [{"verb": "a", "is": ["read"], "when": [{"at": "result:/x", "op": "present"}]}, {"verb": "a", "is": ["write"]}]}`), "3:14 /mcpServers/a/berth/effects/0", "before there is a result"},
+		{"conditions, and none for the rest", berthWith(`{"effects": [{"verb": "a", "is": ["read"], "when": [{"at": "args:/x", "op": "present"}]}]}`), "3:14 /mcpServers/a/berth/effects/0", "needs one without after it"},
+		{"conditions that widen", berthWith(`{"effects": [{"verb": "a", "is": ["exec"], "when": [{"at": "args:/x", "op": "present"}]}, {"verb": "*", "is": ["write"]}]}`), "3:14 /mcpServers/a/berth/effects/0", "may only narrow"},
 		{"a read that writes", berthWith(`{"effects": [{"verb": "a", "is": ["read", "write"]}]}`), "3:34 /mcpServers/a/berth/effects/0/is", "read stands alone"},
 
 		{"an app that is not known", entryWith(`{"berth": {"app": "resmom"}}`), "2:19 /mcpServers/a/berth/app", "must be one of resmon"},

@@ -48,6 +48,12 @@ type Limits struct {
 	// Complete says that the call was no read: what is cut says that the call
 	// is done, so that nobody repeats it for the rest.
 	Complete bool
+	// Records parts a text that is one JSON string into records, none of which is
+	// cut: their texts, joined, are the text. Nil, or less than two: it has none.
+	Records func(text string) []string
+	// Fewer is a sentence on how to ask for less at once, for an answer whose
+	// records were cut.
+	Fewer string
 	// Until is when the rest is dropped if nobody asks for it.
 	Until time.Time
 }
@@ -87,6 +93,24 @@ func measure(counter Counter, l Limits, texts ...string) Count {
 	}
 	total.Tokens = scaled(total.Tokens, l.factor())
 	return total
+}
+
+// remembering is a counter for one answer, whose texts are asked for more than
+// once on the way: as it came, compact, and beside the others.
+type remembering struct {
+	Counter
+	known map[string]Count
+}
+
+func (r *remembering) Count(text string) Count {
+	if n, ok := r.known[text]; ok {
+		return n
+	}
+	n := r.Counter.Count(text)
+	if len(text) <= maxApart {
+		r.known[text] = n
+	}
+	return n
 }
 
 // longest gives the largest k up to most whose cost is within budget, starting

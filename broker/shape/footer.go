@@ -40,6 +40,9 @@ func (f footer) text(l Limits) string {
 			fmt.Fprintf(&b, " The last %d %s are over what is kept (%d MiB).", line.dropped, units[line.unit], MaxKept>>20)
 		}
 	}
+	if l.Fewer != "" && l.Records != nil {
+		b.WriteString(" " + l.Fewer)
+	}
 	if l.Complete {
 		b.WriteString(" The call is complete; do not repeat it.")
 	}

@@ -1,10 +1,12 @@
 package shape
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // MaxMedia is the largest image, sound or blob of an answer, in bytes of its
@@ -34,10 +36,6 @@ type ShapedFacts struct {
 	Structured   *string    `json:"structured"` // whole, prefix or absent; null when the answer had none
 }
 
-// WarnOverBudget is the warning on an answer that is larger than its result
-// budget and was not cut.
-const WarnOverBudget = "over_result_tokens"
-
 // Shape cuts a tool result to its result budget (contracts/catalog.md section
 // 10). What fits stays byte for byte. handle makes the name under which
 // something is kept; an error of it is the only one. A result that is no tool
@@ -47,12 +45,22 @@ func Shape(result json.RawMessage, l Limits, counter Counter, handle func() (str
 		l.Budget = DefaultBudget
 	}
 	s := Shaped{Result: result, Tokens: Tokens{Bytes: len(result), Encoding: Encoding, Factor: l.factor()}}
-	a, err := take(result)
+	readable := utf8.Valid(result)
+	if !l.CountAlways && (l.Budget == Whole || (readable && l.fitsByBytes(len(result)))) {
+		return s, nil // what a model reads of it is no longer than itself
+	}
+	plain := counter
+	counter = &remembering{plain, map[string]Count{}}
+	valid := result
+	if !readable { // what is kept is given out in JSON again, which is UTF-8
+		valid = bytes.ToValidUTF8(result, []byte("\uFFFD"))
+	}
+	a, err := take(valid)
 	if err != nil {
 		s.count(counter, l, string(result))
 		return s, nil
 	}
-	p := &packer{answer: a, limits: l, budget: l.Budget, counter: counter, handle: handle, whole: a.structured}
+	p := &packer{answer: a, limits: l, budget: l.Budget, counter: counter, plain: plain, handle: handle, whole: a.structured}
 	if l.Budget != Whole && l.CanMore {
 		if err := p.media(); err != nil {
 			return Shaped{}, err
@@ -121,6 +129,7 @@ const (
 	stepMedia      = "media"
 	stepCompact    = "compact"
 	stepItems      = "items"
+	stepRecords    = "records"
 	stepPreview    = "preview"
 	stepText       = "text"
 	stepBlocks     = "blocks"
@@ -130,9 +139,10 @@ const (
 // packer cuts one answer.
 type packer struct {
 	answer  answer
-	limits  Limits // Budget is what this attempt may use
-	budget  Budget // the answer's
-	counter Counter
+	limits  Limits  // Budget is what this attempt may use
+	budget  Budget  // the answer's
+	counter Counter // remembers what it counted
+	plain   Counter // for texts that are tried and thrown away
 	handle  func() (string, error)
 	whole   json.RawMessage // the structured content as it came
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // pieces is how a text is cut: to so many units, into which text.
@@ -27,6 +28,9 @@ func (p *packer) ways(text string, isJSON bool, handle string) []pieces {
 	budget := p.budget
 	guess := int(p.limits.Budget) * bytesPerToken
 	if isJSON {
+		if w, ok := p.records(text); ok {
+			ways = append(ways, w)
+		}
 		if l, ok := largestArray(text); ok {
 			ways = append(ways, pieces{step: stepItems, unit: UnitItems, most: l.total,
 				cut: l.prefix, count: func(k int) int { return k },
@@ -44,6 +48,34 @@ func (p *packer) ways(text string, isJSON bool, handle string) []pieces {
 		count: func(k int) int { return cutAtLine(text, k) },
 		keep:  func(h string, first int) Kept { return keepText(h, text, first, budget) },
 		guess: guess})
+}
+
+// records cuts a text that is one JSON string to whole records. What is left is
+// kept as a list of them.
+func (p *packer) records(text string) (pieces, bool) {
+	if p.limits.Records == nil {
+		return pieces{}, false
+	}
+	plain, ok := Text(json.RawMessage(text))
+	if !ok {
+		return pieces{}, false
+	}
+	all := p.limits.Records(plain)
+	if len(all) < 2 || strings.Join(all, "") != plain {
+		return pieces{}, false
+	}
+	quoted := make([]string, len(all))
+	for i, r := range all {
+		quoted[i] = quoteText(r)
+	}
+	rest := "[" + strings.Join(quoted, ",") + "]"
+	return pieces{step: stepRecords, unit: UnitItems, most: len(all),
+		cut:   func(k int) string { return quoteText(strings.Join(all[:k], "")) },
+		count: func(k int) int { return k },
+		keep: func(h string, first int) Kept {
+			return keepList(h, UnitItems, newList(rest, 0, len(rest)), first, p.budget)
+		},
+		guess: int(p.limits.Budget) * bytesPerToken / max(1, len(text)/len(all))}, true
 }
 
 // preview stands for JSON that cannot be cut and stay what it was.
@@ -145,9 +177,9 @@ func (p *packer) costBeside(beside []string) func(cut, footer string) int {
 	beside = slices.Clip(beside)
 	return func(cut, footer string) int {
 		if bytes+len(cut)+len(footer) > maxApart {
-			return measure(p.counter, p.limits, append(beside, cut, footer)...).Tokens
+			return measure(p.plain, p.limits, append(beside, cut, footer)...).Tokens
 		}
-		return scaled(tokens+p.counter.Count(cut).Tokens+p.counter.Count(footer).Tokens, p.limits.factor())
+		return scaled(tokens+p.plain.Count(cut).Tokens+p.plain.Count(footer).Tokens, p.limits.factor())
 	}
 }
 

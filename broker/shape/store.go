@@ -43,7 +43,7 @@ type Store struct {
 	mu       sync.Mutex
 	pieces   map[string]*lru.Element // by handle; of *piece
 	recent   *lru.List               // the least recently used last; so the first to expire
-	accounts map[owner]int            // bytes
+	accounts map[owner]int           // bytes
 	bytes    int
 }
 

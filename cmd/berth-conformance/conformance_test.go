@@ -64,8 +64,12 @@ func TestAScenarioWithoutAResultHasNotPassed(t *testing.T) {
 	}
 }
 
-func TestEveryLossAndEveryStaleExcuseIsAFault(t *testing.T) {
-	ok, bad, warn, none := outcome{verdict: passed}, outcome{verdict: failed, why: []string{"why"}}, outcome{verdict: warned, why: []string{"hm"}}, outcome{verdict: nothing}
+func TestEveryLossAndEveryStaleDifferenceIsAFault(t *testing.T) {
+	ok, none := outcome{verdict: passed}, outcome{verdict: nothing}
+	bad, warn := outcome{verdict: failed, why: []string{"why"}, bad: []string{"a"}}, outcome{verdict: warned, why: []string{"hm"}, bad: []string{"a"}}
+	named := func(least verdict, checks ...string) leg {
+		return leg{whole: true, named: map[string]difference{"s": {least, checks, "why"}}}
+	}
 	for _, tt := range []struct {
 		name            string
 		direct, through []outcome // by round
@@ -78,16 +82,25 @@ func TestEveryLossAndEveryStaleExcuseIsAFault(t *testing.T) {
 		{name: "lost once", direct: []outcome{ok, ok}, through: []outcome{ok, bad}, want: "pass directly, 1/2 through"},
 		{name: "lost, and passed directly once", direct: []outcome{bad, ok}, through: []outcome{bad, bad}, want: "is lost"},
 		{name: "lost, not required", direct: []outcome{ok}, through: []outcome{warn}, optional: true, want: "is lost"},
-		{name: "a warning directly, a failure through Berth", direct: []outcome{warn}, through: []outcome{bad}, optional: true},
+		{name: "a warning directly, a failure through Berth", direct: []outcome{warn}, through: []outcome{bad}, optional: true, want: "is worse"},
 		{name: "a warning as well", direct: []outcome{warn}, through: []outcome{warn}},
 		{name: "a warning more", direct: []outcome{ok}, through: []outcome{warn}, want: "is lost"},
 		{name: "both fail", direct: []outcome{bad}, through: []outcome{bad}},
 		{name: "both fail where all must pass", direct: []outcome{bad}, through: []outcome{bad}, leg: leg{whole: true}, want: "does not pass"},
 		{name: "both fail where all must pass, not required", direct: []outcome{bad}, through: []outcome{bad}, leg: leg{whole: true}, optional: true},
-		{name: "excused", direct: []outcome{bad}, through: []outcome{bad}, leg: leg{whole: true, excused: map[string]string{"s": "why"}}},
-		{name: "excused and lost", direct: []outcome{ok}, through: []outcome{bad}, leg: leg{whole: true, excused: map[string]string{"s": "why"}}, want: "is lost"},
-		{name: "excused for nothing", direct: []outcome{bad}, through: []outcome{ok}, leg: leg{excused: map[string]string{"s": "why"}}, want: "take the excuse out"},
-		{name: "nothing to test directly", direct: []outcome{none}, through: []outcome{bad}, optional: true},
+		{name: "named", direct: []outcome{bad}, through: []outcome{bad}, leg: named(failed, "a", "b")},
+		{name: "named, and another check", direct: []outcome{bad}, through: []outcome{bad}, leg: named(failed, "b"), want: "is not the difference"},
+		{name: "named and lost", direct: []outcome{ok}, through: []outcome{bad}, leg: named(failed, "a"), want: "is lost"},
+		{name: "named and lost once", direct: []outcome{bad, ok}, through: []outcome{bad, bad}, leg: named(failed, "a"), want: "is lost"},
+		{name: "named for nothing", direct: []outcome{bad}, through: []outcome{ok}, leg: named(failed, "a"), want: "take that out"},
+		{name: "named, passes once", direct: []outcome{bad, bad}, through: []outcome{ok, bad}, leg: named(failed, "a")},
+		{name: "a warning that is named", direct: []outcome{ok}, through: []outcome{warn}, leg: named(warned, "a")},
+		{name: "a warning that is named, and a failure", direct: []outcome{ok, ok}, through: []outcome{warn, bad}, leg: named(warned, "a"), want: "is lost"},
+		{name: "a warning that is named, and another", direct: []outcome{ok}, through: []outcome{warn}, leg: named(warned, "b"), want: "is lost"},
+		{name: "nothing to test, and named", direct: []outcome{warn}, through: []outcome{none}, leg: named(nothing), optional: true},
+		{name: "nothing to test, named and lost", direct: []outcome{ok}, through: []outcome{none}, leg: named(nothing), want: "is lost"},
+		{name: "nothing to test", direct: []outcome{warn}, through: []outcome{none}, optional: true, want: "is worse"},
+		{name: "nothing to test directly", direct: []outcome{none}, through: []outcome{bad}, optional: true, want: "is worse"},
 		{name: "better", direct: []outcome{bad}, through: []outcome{ok}},
 		{name: "no direct column", through: []outcome{bad}, leg: leg{whole: true}, want: "does not pass"},
 	} {

@@ -12,7 +12,8 @@
 // the protocol on one of them; it is named REVISION/SERVER. A pattern of --only
 // is a glob over a leg, a scenario, or LEG/SCENARIO.
 //
-// It owns the processes that it starts and a temporary directory, fails on any
-// loss, and bounds every wait. Legs and scenarios run one after the other; each
-// process has a goroutine of its own, which ends with it.
+// It owns the processes that it starts, anew for each round, and a temporary
+// directory. It fails on any loss and on whatever does not pass and is not named
+// in legs.go, and bounds every wait. Legs and scenarios run one after the other;
+// each process has a goroutine of its own, which ends with it.
 package main

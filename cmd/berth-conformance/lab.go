@@ -25,19 +25,23 @@ const (
 	sdk        = "github.com/modelcontextprotocol/go-sdk"
 )
 
-// lab is where it happens: a directory, the binaries and what runs.
+// lab is where it happens: a directory, the binaries and what runs. Each round
+// has a Berth and servers that were just started, and the direct column servers
+// of its own: what a scenario does to a server (a tool more, calls that nobody
+// comes back for) is then no other column's.
 type lab struct {
 	opts       options
 	dir        string // removed at the end
 	results    string
 	sdkVersion string
 
-	servers map[string]*server
+	// Of this round.
+	servers map[string]*server // behind Berth
+	alone   map[string]*server // of the direct column
 	broker  *brokerproc.Process
 	relay   *relay
-
-	direct map[string]map[string]outcome // of this round, by revision and server
-	round  int
+	direct  map[string]map[string]outcome // by revision and server
+	kept    string                        // where results go
 }
 
 func openLab(ctx context.Context, o options) (*lab, error) {
@@ -45,7 +49,7 @@ func openLab(ctx context.Context, o options) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{opts: o, dir: dir, results: filepath.Join(dir, "results"), servers: map[string]*server{}}
+	l := &lab{opts: o, dir: dir, results: filepath.Join(dir, "results")}
 	if o.keep != "" {
 		if l.results, err = filepath.Abs(o.keep); err != nil {
 			return nil, errors.Join(err, l.close())
@@ -96,23 +100,52 @@ func goOutput(ctx context.Context, dir string, args ...string) (string, error) {
 
 func (l *lab) binary(name string) string { return filepath.Join(l.dir, name) }
 
-// start starts the servers that the plans need, Berth and the relay.
-func (l *lab) start(ctx context.Context, plans []plan) error {
+// runRound runs all legs once, and gives what Berth's log says of itself that it
+// never should.
+func (l *lab) runRound(ctx context.Context, s *suite, tallies []*tally, round int) (complaint string, err error) {
+	l.kept = filepath.Join(l.results, fmt.Sprintf("round-%d", round+1))
+	if err := os.MkdirAll(l.kept, 0o755); err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, l.halt()) }()
+	if err := l.start(ctx, tallies); err != nil {
+		return "", err
+	}
+	for _, t := range tallies {
+		if err := l.runLeg(ctx, s, t); err != nil {
+			return "", fmt.Errorf("%s: %w", t.leg.name(), err)
+		}
+	}
+	return l.complaints(), nil
+}
+
+// start starts the servers that the legs need, Berth and the relay.
+func (l *lab) start(ctx context.Context, tallies []*tally) error {
+	l.servers, l.alone, l.direct = map[string]*server{}, map[string]*server{}, map[string]map[string]outcome{}
 	for _, name := range []string{stateful, stateless} {
-		if !slices.ContainsFunc(plans, func(p plan) bool { return p.leg.server == name || p.leg.direct == name }) {
-			continue
+		for into, needs := range map[*map[string]*server]func(t *tally) bool{
+			&l.servers: func(t *tally) bool { return t.leg.server == name },
+			&l.alone:   func(t *tally) bool { return t.leg.direct == name },
+		} {
+			if !slices.ContainsFunc(tallies, needs) {
+				continue
+			}
+			s, err := startServer(ctx, l.binary("everything-server"), name == stateless)
+			if err != nil {
+				return fmt.Errorf("%s server: %w", name, err)
+			}
+			(*into)[name] = s
 		}
-		s, err := startServer(ctx, l.binary("everything-server"), name == stateless)
-		if err != nil {
-			return fmt.Errorf("%s server: %w", name, err)
-		}
-		l.servers[name] = s
 	}
 	text, err := l.config()
 	if err != nil {
 		return err
 	}
-	file, state := filepath.Join(l.dir, "berth.json"), filepath.Join(l.dir, "state")
+	state, err := os.MkdirTemp(l.dir, "state-")
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(state, "berth.json")
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return err
 	}
@@ -131,7 +164,7 @@ func (l *lab) start(ctx context.Context, plans []plan) error {
 	}
 	traceTo := ""
 	if l.opts.keep != "" {
-		traceTo = filepath.Join(l.results, "wire.log")
+		traceTo = filepath.Join(l.kept, "wire.log")
 	}
 	l.relay, err = startRelay(l.broker.Addr(), strings.TrimSpace(string(token)), traceTo)
 	return err
@@ -150,8 +183,9 @@ var taskVerbs = map[string]any{
 
 func (l *lab) config() ([]byte, error) {
 	backends := map[string]any{
-		stdio: map[string]any{"command": l.binary("everything-server")},
-		tasks: map[string]any{"command": l.binary("berth-fixture"), "args": []string{"stdio"}, "berth": taskVerbs},
+		stdio:          map[string]any{"command": l.binary("everything-server")},
+		stdioHandshake: map[string]any{"command": l.binary("everything-server"), "berth": map[string]any{"handshake": true}},
+		tasks:          map[string]any{"command": l.binary("berth-fixture"), "args": []string{"stdio"}, "berth": taskVerbs},
 	}
 	for name, s := range l.servers {
 		backends[name] = map[string]any{"url": "http://" + s.addr + "/"}
@@ -160,18 +194,14 @@ func (l *lab) config() ([]byte, error) {
 }
 
 // runLeg runs one leg once, directly and through Berth.
-func (l *lab) runLeg(ctx context.Context, s *suite, t *tally, round int) error {
-	if l.direct == nil || l.round != round {
-		l.direct, l.round = map[string]map[string]outcome{}, round
-	}
-	dir := filepath.Join(l.results, fmt.Sprintf("round-%d", round+1))
+func (l *lab) runLeg(ctx context.Context, s *suite, t *tally) error {
 	if name := t.leg.direct; name != "" {
 		// Legs that share a direct column share its run, if it was whole.
 		key := t.leg.revision + "/" + name
 		found, ok := l.direct[key]
 		if !ok || !t.all {
 			var err error
-			found, err = s.run(ctx, t.plan, "http://"+l.servers[name].addr+"/", filepath.Join(dir, "direct-"+t.leg.revision+"-"+t.leg.server))
+			found, err = s.run(ctx, t.plan, "http://"+l.alone[name].addr+"/", filepath.Join(l.kept, "direct-"+t.leg.revision+"-"+t.leg.server))
 			if err != nil {
 				return fmt.Errorf("directly: %w", err)
 			}
@@ -182,7 +212,7 @@ func (l *lab) runLeg(ctx context.Context, s *suite, t *tally, round int) error {
 		t.direct.add(found)
 	}
 	url := "http://" + l.relay.addr + "/mcp/" + t.leg.server
-	found, err := s.run(ctx, t.plan, url, filepath.Join(dir, "through-"+t.leg.revision+"-"+t.leg.server))
+	found, err := s.run(ctx, t.plan, url, filepath.Join(l.kept, "through-"+t.leg.revision+"-"+t.leg.server))
 	if err != nil {
 		return fmt.Errorf("through Berth: %w", err)
 	}
@@ -205,8 +235,8 @@ func (l *lab) complaints() string {
 	return ""
 }
 
-// close ends everything, in the order opposite to that of start.
-func (l *lab) close() error {
+// halt ends what runs, in the order opposite to that of start.
+func (l *lab) halt() error {
 	var errs []error
 	if l.relay != nil {
 		errs = append(errs, l.relay.close())
@@ -214,14 +244,19 @@ func (l *lab) close() error {
 	if l.broker != nil {
 		errs = append(errs, l.broker.Stop())
 		if l.opts.keep != "" {
-			errs = append(errs, os.WriteFile(filepath.Join(l.results, "berth.log"), []byte(l.broker.Log()), 0o600))
+			errs = append(errs, os.WriteFile(filepath.Join(l.kept, "berth.log"), []byte(l.broker.Log()), 0o600))
 		}
 	}
-	for _, s := range l.servers {
-		s.stop()
+	for _, servers := range []map[string]*server{l.servers, l.alone} {
+		for _, s := range servers {
+			s.stop()
+		}
 	}
-	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
+	l.relay, l.broker, l.servers, l.alone = nil, nil, nil, nil
+	return errors.Join(errs...)
 }
+
+func (l *lab) close() error { return os.RemoveAll(l.dir) }
 
 // server is an everything-server on a port of its own.
 type server struct {

@@ -97,29 +97,25 @@ func prove(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	if err := l.start(ctx, chosen); err != nil {
-		return err
-	}
 	fmt.Fprintf(out, "conformance suite %s, go-sdk's everything-server %s, %s\n", s.version, l.sdkVersion, rounds(o.rounds))
 
 	tallies := make([]*tally, len(chosen))
 	for i, c := range chosen {
 		tallies[i] = newTally(c)
 	}
+	var faults []string
 	for round := range o.rounds {
-		for _, t := range tallies {
-			if err := l.runLeg(ctx, s, t, round); err != nil {
-				return fmt.Errorf("%s: %w", t.leg.name(), err)
-			}
+		complaint, err := l.runRound(ctx, s, tallies, round)
+		if err != nil {
+			return fmt.Errorf("round %d: %w", round+1, err)
+		}
+		if complaint != "" {
+			faults = append(faults, complaint)
 		}
 	}
-	var faults []string
 	for _, t := range tallies {
 		t.print(out, o.brief)
 		faults = append(faults, t.faults()...)
-	}
-	if text := l.complaints(); text != "" {
-		faults = append(faults, text)
 	}
 	fmt.Fprintf(out, "\n%s in all\n", time.Since(began).Round(time.Second))
 	if len(faults) > 0 {

@@ -21,7 +21,8 @@ type column struct {
 type count struct {
 	passed      int
 	worst, best verdict
-	why         map[string]int // message -> rounds
+	why         map[string]int  // message -> rounds
+	bad         map[string]bool // checks that failed or gave warnings
 }
 
 func (c *column) add(found map[string]outcome) {
@@ -29,7 +30,7 @@ func (c *column) add(found map[string]outcome) {
 	for name, o := range found {
 		n := c.scenarios[name]
 		if n == nil {
-			n = &count{worst: passed, why: map[string]int{}}
+			n = &count{worst: passed, why: map[string]int{}, bad: map[string]bool{}}
 			c.scenarios[name] = n
 		}
 		n.worst, n.best = min(n.worst, o.verdict), max(n.best, o.verdict)
@@ -38,6 +39,9 @@ func (c *column) add(found map[string]outcome) {
 		}
 		for _, w := range slices.Compact(slices.Sorted(slices.Values(o.why))) {
 			n.why[w]++
+		}
+		for _, id := range o.bad {
+			n.bad[id] = true
 		}
 	}
 }
@@ -81,12 +85,15 @@ func (t *tally) print(out io.Writer, brief bool) {
 		if through == nil || through.worst == passed {
 			continue
 		}
-		if reason := t.leg.excused[name]; reason != "" {
-			fmt.Fprintf(out, "      excused: %s\n", reason)
+		if d, ok := t.leg.named[name]; ok {
+			fmt.Fprintf(out, "      known: %s\n", d.why)
 		}
 		if t.required[name] || t.lost(name) || len(t.scenarios) < 5 {
 			printWhy(out, through)
 		}
+	}
+	if t.leg.note != "" {
+		fmt.Fprintf(out, "  %s\n", t.leg.note)
 	}
 	line := fmt.Sprintf("  %d required", t.countRequired(func(string) bool { return true }))
 	if t.leg.direct != "" {
@@ -141,18 +148,46 @@ func (t *tally) lost(name string) bool {
 	return direct != nil && direct.best == passed && through != nil && through.worst != passed
 }
 
+// worse reports whether Berth made something worse that is not clean without
+// it either.
+func (t *tally) worse(name string) bool {
+	direct, through := t.direct.scenarios[name], t.through.scenarios[name]
+	return direct != nil && through != nil && direct.worst != absent && through.worst < direct.worst
+}
+
+// known reports whether what came of a scenario is the difference that is
+// named for it.
+func (t *tally) known(name string) bool {
+	d, ok := t.leg.named[name]
+	n := t.through.scenarios[name]
+	if !ok || n == nil || n.worst < d.least {
+		return false
+	}
+	for id := range n.bad {
+		if !slices.Contains(d.checks, id) {
+			return false
+		}
+	}
+	return d.least >= warned || !t.lost(name)
+}
+
 // faults are the reasons for which the run fails.
 func (t *tally) faults() []string {
 	var faults []string
 	for _, name := range t.scenarios {
-		_, excused := t.leg.excused[name]
+		_, named := t.leg.named[name]
 		passes := t.through.passes(name)
+		columns := fmt.Sprintf("%s directly, %s through Berth", t.direct.word(name), t.through.word(name))
 		switch {
-		case excused && passes:
-			faults = append(faults, fmt.Sprintf("%s/%s passes and is excused: take the excuse out", t.leg.name(), name))
+		case named && passes:
+			faults = append(faults, fmt.Sprintf("%s/%s passes and is named as a difference: take that out", t.leg.name(), name))
+		case t.known(name):
 		case t.lost(name):
-			faults = append(faults, fmt.Sprintf("%s/%s is lost: %s directly, %s through Berth", t.leg.name(), name, t.direct.word(name), t.through.word(name)))
-		case excused:
+			faults = append(faults, fmt.Sprintf("%s/%s is lost: %s", t.leg.name(), name, columns))
+		case named:
+			faults = append(faults, fmt.Sprintf("%s/%s is not the difference that is named for it: %s", t.leg.name(), name, columns))
+		case t.worse(name):
+			faults = append(faults, fmt.Sprintf("%s/%s is worse: %s", t.leg.name(), name, columns))
 		case t.leg.whole && t.required[name] && !passes:
 			faults = append(faults, fmt.Sprintf("%s/%s does not pass: %s through Berth", t.leg.name(), name, t.through.word(name)))
 		}

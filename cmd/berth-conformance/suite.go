@@ -166,6 +166,7 @@ const (
 type outcome struct {
 	verdict verdict
 	checks  int      // that passed
+	bad     []string // ids of those that failed or gave warnings
 	why     []string // the suite's own messages
 }
 
@@ -236,6 +237,7 @@ func judge(checks []check) outcome {
 		default: // INFO, SKIPPED
 			continue
 		}
+		o.bad = append(o.bad, c.ID)
 		text := c.ErrorMessage
 		if text == "" {
 			text = c.Description

@@ -106,13 +106,17 @@ func serveStdio(ctx context.Context, o options, out io.Writer) error {
 }
 
 func serveHTTP(ctx context.Context, o options, out io.Writer) error {
+	server := newServer(o.witness)
+	return serve(ctx, o, out, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{Logger: slog.New(slog.DiscardHandler)}))
+}
+
+// serve answers at /mcp until ctx ends, and says where once it listens.
+func serve(ctx context.Context, o options, out io.Writer, handler http.Handler) error {
 	l, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	server := newServer(o.witness)
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
-		&mcp.StreamableHTTPOptions{Logger: slog.New(slog.DiscardHandler)})
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
 	hs := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}

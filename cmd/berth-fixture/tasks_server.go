@@ -4,12 +4,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -20,32 +16,10 @@ import (
 // for it. The official SDK has no tasks, so this server is mcp-go's. Its tasks
 // live as long as the process.
 func serveTasks(ctx context.Context, o options, out io.Writer) error {
-	l, err := net.Listen("tcp", o.listen)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
 	s := server.NewMCPServer("berth-fixture-tasks", "1", server.WithTaskCapabilities(true, true, true))
 	s.AddTool(mcp.NewTool("count", mcp.WithDescription("Counts seconds, as a task."), mcp.WithTaskSupport(mcp.TaskSupportRequired),
 		mcp.WithNumber("seconds", mcp.Required())), count)
-	mux := http.NewServeMux()
-	mux.Handle("/mcp", server.NewStreamableHTTPServer(s, server.WithStateLess(true)))
-	hs := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- hs.Serve(l) }()
-	if o.portFile != "" {
-		if err := announce(o.portFile, l.Addr().String()); err != nil {
-			return errors.Join(err, hs.Close(), <-served)
-		}
-	}
-	fmt.Fprintf(out, "berth-fixture listens on http://%s/mcp\n", l.Addr())
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-		_ = hs.Close() // calls that still run are cut: it is a fixture
-		<-served
-		return nil
-	}
+	return serve(ctx, o, out, server.NewStreamableHTTPServer(s, server.WithStateLess(true)))
 }
 
 // count takes no notice of the end of the request that began it, which a task

@@ -33,7 +33,7 @@ func (a *app) runEmbedded(ctx context.Context, o stdioOptions) (err error) {
 	}
 	cfg := config.Default()
 	cfg.Backends = []config.Backend{{Name: profile, Kind: config.App, Settings: config.AppSettings(profile)}}
-	cfg.Backends[0].Settings.ReadOnly = o.readOnly
+	cfg.Backends[0].Settings.ReadOnly = o.readOnly || switchedOn(a.getenv, readOnlyVariable)
 	dir, err := os.MkdirTemp("", "berth-embedded-")
 	if err != nil {
 		return fmt.Errorf("make a state directory: %w", err)

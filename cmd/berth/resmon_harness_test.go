@@ -295,6 +295,9 @@ func readSaid(t *testing.T, raw []byte, status int) (said, error) {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return s, fmt.Errorf("%d %s: %w", status, raw, err)
 	}
+	for len(m.Result.Content) > 1 && strings.HasPrefix(m.Result.Content[len(m.Result.Content)-1].Text, "[berth] ") {
+		m.Result.Content = m.Result.Content[:len(m.Result.Content)-1] // the broker's own, after the answer
+	}
 	if len(m.Result.Content) != 1 || m.Result.Content[0].Type != "text" || m.Result.Structured != nil {
 		return s, fmt.Errorf("not one text block: %d %s", status, raw)
 	}

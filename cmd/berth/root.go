@@ -27,6 +27,7 @@ var commands = []func(*app) *cobra.Command{
 	newCallCommand,
 	newToolsCommand,
 	newProfileCommand,
+	newCatalogCommand,
 	newBackendsCommand,
 	newSessionsCommand,
 	newJobsCommand,

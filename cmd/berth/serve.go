@@ -20,6 +20,10 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/config"
+	"berth/broker/native/meta"
+	"berth/broker/policy/proof"
+	"berth/broker/shape"
+	"berth/broker/shape/o200k"
 	"berth/journal"
 	"berth/transport/guard"
 	"berth/transport/mcpserver"
@@ -29,8 +33,9 @@ import (
 )
 
 type serveOptions struct {
-	config string
-	listen string
+	config   string
+	listen   string
+	readOnly bool
 }
 
 func newServeCommand(a *app) *cobra.Command {
@@ -47,6 +52,7 @@ func newServeCommand(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.config, "config", "", "configuration in the mcpServers convention, JSON or YAML")
 	cmd.Flags().StringVar(&o.listen, "listen", "", "address to listen on (default: the configuration's, else 127.0.0.1:7420); port 0 picks one")
+	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "list and run only tools that read, for every session (also: BERTH_READ_ONLY)")
 	return cmd
 }
 
@@ -70,7 +76,8 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), tier: readTier(a.getenv)}
+	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), tier: readTier(a.getenv),
+		readOnlyProcess: o.readOnly || switchedOn(a.getenv, readOnlyVariable)}
 	defer b.close()
 	for _, note := range cfg.Notes {
 		log.Warn("a part of the configuration was passed over", slog.String("place", note.Pointer), slog.Int("line", note.Line), slog.String("note", note.Message))
@@ -120,9 +127,15 @@ type running struct {
 	catalogs   map[string]broker.StoredCatalog
 	metrics    *metrics.Metrics
 	system     *actors.System
-	front      *mcpserver.Server
-	listener   net.Listener
-	server     *http.Server
+	costs      *shape.Costs // of the entries of verbs
+	kept       *shape.Store // what was cut from answers
+	served     *meta.Ledger
+	// readOnlyProcess: nobody may do more than read.
+	readOnlyProcess bool
+	meta            *meta.Family
+	front           *mcpserver.Server
+	listener        net.Listener
+	server          *http.Server
 }
 
 // openState takes the state directory and ends what a dead broker left running.
@@ -184,11 +197,12 @@ func (b *running) openJournal(ctx context.Context) error {
 
 func (b *running) startActors() error {
 	b.metrics = metrics.New()
+	b.costs = shape.NewCosts(o200k.Counter{}, nil)
 	opts := actors.Options{
 		Journal: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
-		Observe:          b.metrics.Observe,
+		Observe:          b.metrics.Observe, Proofs: b.proofs(),
 		Fatal: func(reason string) {
 			select {
 			case b.fatal <- reason:
@@ -317,6 +331,8 @@ func (b *running) handler() (http.Handler, error) {
 	checks := b.guard()
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, Tier: b.tier.Name, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
+		Shaping:  mcpserver.Shaping{Counter: o200k.Counter{}, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},
+		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess,
 		Guard: checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})
 	if err != nil {
@@ -335,6 +351,42 @@ func (b *running) handler() (http.Handler, error) {
 		}
 		operator.ServeHTTP(w, r)
 	}), nil
+}
+
+// The variables that switch something on for the whole process.
+const (
+	readOnlyVariable  = "BERTH_READ_ONLY"
+	proofGateVariable = "BERTH_PROOF_GATE"
+)
+
+// switchedOn reads a variable that is set to anything but nothing, 0 or false.
+func switchedOn(getenv func(string) (string, bool), name string) bool {
+	setting, _ := getenv(name)
+	return proof.On(false, setting)
+}
+
+// proofs are the rules of the gate; nil when it is off.
+func (b *running) proofs() *proof.Config {
+	rules := b.cfg.Broker.Proofs
+	if !rules.Enabled && !switchedOn(b.getenv, proofGateVariable) {
+		return nil
+	}
+	c := rules.Config()
+	return &c
+}
+
+// gate is what policy asks; nil when it is off.
+func (b *running) gate() mcpserver.Proofs {
+	if gate := b.system.Proofs(); gate != nil {
+		return gate
+	}
+	return nil
+}
+
+// envelopeOn reads the switch of the facts that stand beside every result.
+func envelopeOn(getenv func(string) (string, bool)) bool {
+	setting, _ := getenv("BERTH_RESPONSE_ENVELOPE")
+	return shape.EnvelopeOn(setting)
 }
 
 // loadConfig reads the configuration; without a file it is the default.

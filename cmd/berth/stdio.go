@@ -67,7 +67,7 @@ func (a *app) runStdio(ctx context.Context, o stdioOptions) error {
 	if err := a.checkProfile(ctx, o.profile); err != nil {
 		return err
 	}
-	if o.readOnly {
+	if o.readOnly || switchedOn(a.getenv, readOnlyVariable) {
 		bridge.ReadOnly = "1"
 	}
 	if surface := surfaces[o.profile]; surface != nil {

@@ -31,7 +31,7 @@ type backend struct {
 	listening chan struct{}
 
 	mu    sync.Mutex
-	lives int
+	lives map[string]int  // by what was declared at their beginning
 	ears  map[*reply]bool // streams on which it can speak outside of calls
 }
 
@@ -64,11 +64,11 @@ func (r *reply) notify(method, params string) {
 func (b *backend) introduce(out *reply, m message) bool {
 	switch {
 	case m.Method == "initialize" && b.era == handshake:
-		b.live()
+		b.live(m)
 		out.result(`{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"serverInfo":{"name":"scripted","version":"1"}}`)
 		return true
 	case m.Method == "server/discover" && b.era == stateless:
-		b.live()
+		b.live(m)
 		out.result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + capabilities + `,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"scripted","version":"1"}}}`)
 		return true
 	case m.Method == "subscriptions/listen" && b.era == stateless:
@@ -94,10 +94,18 @@ func (b *backend) introduce(out *reply, m message) bool {
 
 const capabilities = `{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}}`
 
-func (b *backend) live() {
+func (b *backend) live(m message) {
+	var p struct {
+		Capabilities json.RawMessage `json:"capabilities"`
+	}
+	// What does not decode declares nothing.
+	_ = json.Unmarshal(m.Params, &p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lives++
+	if b.lives == nil {
+		b.lives = map[string]int{}
+	}
+	b.lives[string(p.Capabilities)]++
 }
 
 func (b *backend) listed() string {
@@ -172,11 +180,15 @@ func (b *backend) response(m message) bool {
 	return true
 }
 
-// lived is how often it was introduced.
-func (b *backend) lived() int {
+// lived is how often it was introduced. A session that declares something else
+// than another stands beside that one, and does not follow it.
+func (b *backend) lived() (most int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.lives
+	for _, n := range b.lives {
+		most = max(most, n)
+	}
+	return most
 }
 
 func (b *backend) respond(out *reply, m message) {

@@ -47,7 +47,7 @@ type met struct {
 // answer of that era leads to the handshake.
 func meet(ctx context.Context, p peer, opts Options, probe bool) (in introduction, stateless bool, err error) {
 	if !probe {
-		in, err = introduce(ctx, p, opts)
+		in, err = introduce(ctx, p, opts, clientCapabilities)
 		return in, false, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -72,7 +72,7 @@ func meet(ctx context.Context, p peer, opts Options, probe bool) (in introductio
 	start := func() {
 		handshake = true
 		go func() {
-			in, err := introduce(ctx, p, opts)
+			in, err := introduce(ctx, p, opts, clientCapabilities)
 			initialized <- met{in, err}
 		}()
 	}

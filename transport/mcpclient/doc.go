@@ -8,6 +8,9 @@
 // call was handed over. Arguments, results and the data of errors pass as raw
 // bytes.
 //
+// All harnesses share a connection. An upstream that is spoken to over HTTP has
+// sessions beside it for those of another era, which declare what they do.
+//
 // What a backend sends besides answers goes to whom it is for. On an HTTP
 // request's own stream that is the call's caller; a request of the backend that
 // names no call (stdio, the standalone stream) goes to the only session that
@@ -23,7 +26,8 @@
 // that end with it; the keeper alone ends a life. A life has at most one
 // more that keeps a stream of notifications open; a call runs in its caller's
 // goroutine, and short helpers (a reply, a cancel, the rest of a stream) are
-// bounded in number and time. An open question of a backend has a goroutine, bounded in number,
-// that ends with its call. Progress and notifications of a call are handed on
-// one at a time, in order, and never after Call has returned.
+// bounded in number and time. An open question of a backend has a goroutine,
+// bounded in number, that ends with its call. Sessions are begun, and lost ones
+// closed, by goroutines that end with the life. Progress and notifications of a
+// call are handed on one at a time, in order, and never after Call has returned.
 package mcpclient

@@ -32,11 +32,11 @@ type introduction struct {
 	hasTools  bool
 }
 
-// introduce performs initialize. The caller sends `notifications/initialized`
+// introduce performs initialize and declares capabilities. The caller sends `notifications/initialized`
 // with confirm once the version is in effect on its hop.
-func introduce(ctx context.Context, p peer, opts Options) (introduction, error) {
+func introduce(ctx context.Context, p peer, opts Options, capabilities string) (introduction, error) {
 	params := `{"protocolVersion":"` + mcp.LATEST_LEGACY_PROTOCOL_VERSION +
-		`","capabilities":` + clientCapabilities + `,"clientInfo":` + string(opts.client().Info) + `}`
+		`","capabilities":` + capabilities + `,"clientInfo":` + string(opts.client().Info) + `}`
 	a, err := p.request(ctx, string(mcp.MethodInitialize), json.RawMessage(params))
 	if err != nil {
 		return introduction{}, fmt.Errorf("initialize: %w", err)

@@ -65,7 +65,7 @@ func (h *HTTP) start(ctx context.Context, hear broker.Hear) (conn broker.Conn, o
 		_ = c.Close(closing)
 		return nil, open, open.Auth && c.expired.Load()
 	}
-	return conn, nil, false
+	return h.manifold(conn, c), nil, false
 }
 
 func (h *HTTP) newConn(hear broker.Hear) (*httpConn, error) {

@@ -20,7 +20,7 @@ import (
 func TestNothingListensIsNotDispatched(t *testing.T) {
 	u := newUpstream(t, "s", nil)
 	h, c := u.open(t, Options{})
-	c.(*httpConn).base.CloseIdleConnections() // else the call may be faster than the news
+	hopOf(c).base.CloseIdleConnections() // else the call may be faster than the news
 	u.Server.Close()
 	_, err := c.Call(t.Context(), call(`{}`), broker.Peer{})
 	if got := failure(t, err); got.Dispatched || !got.Gone || strings.Contains(got.Cause, u.URL) {
@@ -44,7 +44,7 @@ func TestADeadPooledConnectionIsReplacedAndTheCallSentOnce(t *testing.T) {
 	_, c := u.open(t, Options{})
 	var mu sync.Mutex
 	var wires []*wire
-	base := c.(*httpConn).base
+	base := hopOf(c).base
 	base.CloseIdleConnections()
 	base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialWire(ctx, network, address)
@@ -81,7 +81,7 @@ func TestAFreshConnectionThatTakesNothingIsNotDispatched(t *testing.T) {
 	}
 	_, c := u.open(t, Options{})
 	<-listening
-	base := c.(*httpConn).base
+	base := hopOf(c).base
 	base.CloseIdleConnections()
 	base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialWire(ctx, network, address)
@@ -124,7 +124,7 @@ func TestAConnectionThatBreaksIsDispatchedAndNoEnd(t *testing.T) {
 			if calls.Load() != 1 {
 				t.Errorf("%d calls arrived", calls.Load())
 			}
-			if c.(*httpConn).life.over() {
+			if hopOf(c).life.over() {
 				t.Error("the life is over")
 			}
 		})
@@ -229,9 +229,9 @@ func TestHTTPCancelIsSentAndTheGraceKept(t *testing.T) {
 func TestACallThatWaitsForAConnectionIsNotDispatched(t *testing.T) {
 	u := newUpstream(t, "s", nil)
 	_, c := u.open(t, Options{})
-	c.(*httpConn).base.CloseIdleConnections()
+	hopOf(c).base.CloseIdleConnections()
 	dialling, once := make(chan struct{}), sync.Once{}
-	c.(*httpConn).base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	hopOf(c).base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		once.Do(func() { close(dialling) }) // the DELETE dials too
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -246,7 +246,7 @@ func TestACallThatWaitsForAConnectionIsNotDispatched(t *testing.T) {
 	if err := c.Close(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	<-c.(*httpConn).finished
+	<-hopOf(c).finished
 }
 
 func TestSlowHeadersDoNotEndACall(t *testing.T) {
@@ -354,5 +354,45 @@ func TestHTTPMalformedParamsAreNotDispatched(t *testing.T) {
 	_, err := c.Call(t.Context(), call(`{"a":`), broker.Peer{})
 	if got := failure(t, err); got.Dispatched || got.Gone {
 		t.Errorf("failure: %+v", got)
+	}
+}
+
+func TestA400ToAMethodThatTheProtocolDoesNotNameSaysThatItIsUnknown(t *testing.T) {
+	for name, tc := range map[string]struct {
+		method, session, body string
+		lost                  bool
+		answer                string // the code; "" is a failure
+	}{
+		"unknown method":           {method: "acme/do", session: "s", body: "not handled", answer: "-32601"},
+		"known method":             {method: "tools/call", session: "s", body: "not handled"},
+		"no session":               {method: "acme/do", body: "not handled"},
+		"unknown session":          {method: "acme/do", session: "s", body: "not handled", lost: true},
+		"the backend says another": {method: "acme/do", session: "s", body: `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"too long"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, tc.session, func(w http.ResponseWriter, _ *http.Request, m message) {
+				if m.method == "ping" && !tc.lost {
+					events(w, response(m, `{}`))
+					return
+				}
+				w.WriteHeader(http.StatusBadRequest)
+				io.WriteString(w, tc.body)
+			})
+			_, c := u.open(t, Options{})
+			request := call(`{}`)
+			request.Method = tc.method
+			a, err := c.Call(t.Context(), request, broker.Peer{})
+			switch {
+			case tc.answer == "":
+				if got := failure(t, err); !got.Dispatched {
+					t.Errorf("failure: %+v", got)
+				}
+			case err != nil || a.Error == nil || fmt.Sprint(a.Error.Code) != tc.answer:
+				t.Errorf("answer %s %+v, %v", a.Result, a.Error, err)
+			}
+			if hopOf(c).helpersW.Wait(); hopOf(c).life.over() != tc.lost {
+				t.Errorf("the life is over: %v", !tc.lost)
+			}
+		})
 	}
 }

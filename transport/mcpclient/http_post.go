@@ -3,6 +3,7 @@ package mcpclient
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -352,6 +353,7 @@ func turnedAway(call *broker.Call, status int) *broker.Refusal {
 // errorStatus looks into the body of an error status: it may hold the answer.
 func (c *httpConn) errorStatus(x *exchange, resp *http.Response, f *broker.Failure) error {
 	f.Cause = fmt.Sprintf("the backend answered HTTP %d", resp.StatusCode)
+	said := false
 	body, over, err := readBody(resp, min(c.opts.MaxAnswer, 1<<20))
 	if m, broken := decodeMessage(body); err == nil && !over && broken == nil && m.err != nil {
 		if id, ok := number(m.id); ok && id == x.id {
@@ -359,14 +361,39 @@ func (c *httpConn) errorStatus(x *exchange, resp *http.Response, f *broker.Failu
 			return nil
 		}
 		if e, err := decodeError(m.err); err == nil && e.Message != "" {
+			said = true
 			f.Cause = f.Cause + ": " + c.opts.foreign(e.Message)
 		}
 	}
 	if resp.StatusCode == http.StatusBadRequest && !x.plain && x.id != 0 && c.hasSession() {
+		if !said && x.call != nil && !methods[x.call.Method] && c.unnamed(x) {
+			return nil
+		}
 		c.probe()
 	}
 	x.failure = f
 	return errHandled
+}
+
+// methods are the requests that a version of the protocol names.
+var methods = map[string]bool{
+	"initialize": true, "ping": true, "logging/setLevel": true, "completion/complete": true,
+	"tools/list": true, "tools/call": true, "prompts/list": true, "prompts/get": true,
+	"resources/list": true, "resources/templates/list": true, "resources/read": true, "resources/subscribe": true, "resources/unsubscribe": true,
+	"tasks/get": true, "tasks/result": true, "tasks/list": true, "tasks/cancel": true, "tasks/update": true,
+	"server/discover": true, "subscriptions/listen": true,
+}
+
+// unnamed gives x the answer to a 400 that says nothing to a method that the
+// protocol does not name, when the session is known: servers exist (the official Go SDK)
+// that turn such a request away in this way.
+func (c *httpConn) unnamed(x *exchange) bool {
+	c.check(x.ctx)
+	if c.life.over() || x.ctx.Err() != nil {
+		return false
+	}
+	x.answer = &message{err: json.RawMessage(`{"code":-32601,"message":"The backend answered HTTP 400 to this method, which the protocol does not name.","data":{"httpStatus":400}}`)}
+	return true
 }
 
 // probe finds out whether a 400 means that the session is unknown, as servers
@@ -377,16 +404,22 @@ func (c *httpConn) probe() {
 	}
 	asked := c.help(func(ctx context.Context) {
 		defer c.probing.Store(false)
-		x := &exchange{id: c.lastID.Add(1), plain: true}
-		// What counts is the status.
-		_ = c.postUnder(ctx, x, requestLine(x.id, string(mcp.MethodPing), nil))
-		if x.status == http.StatusBadRequest && x.answer == nil {
-			c.lost.Store(true)
-			c.life.end("the backend has lost our session (HTTP 400 to a ping)")
-		}
+		c.check(ctx)
 	})
 	if !asked {
 		c.probing.Store(false)
+	}
+}
+
+// check sends a ping, and ends the life when the answer says that the backend
+// does not know our session.
+func (c *httpConn) check(ctx context.Context) {
+	x := &exchange{id: c.lastID.Add(1), plain: true}
+	// What counts is the status.
+	_ = c.postUnder(ctx, x, requestLine(x.id, string(mcp.MethodPing), nil))
+	if x.status == http.StatusBadRequest && x.answer == nil {
+		c.lost.Store(true)
+		c.life.end("the backend has lost our session (HTTP 400 to a ping)")
 	}
 }
 

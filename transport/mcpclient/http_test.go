@@ -38,6 +38,14 @@ type upstream struct {
 	seen    chan message // what is no part of the handshake
 }
 
+// hopOf gives the connection that everybody shares.
+func hopOf(c broker.Conn) *httpConn {
+	if m, ok := c.(*manifold); ok {
+		return m.main
+	}
+	return c.(*httpConn)
+}
+
 func newUpstream(t *testing.T, session string, script func(w http.ResponseWriter, r *http.Request, m message)) *upstream {
 	u := &upstream{session: session, script: script, seen: make(chan message, 100), introduction: plainIntroduction}
 	u.Server = httptest.NewUnstartedServer(u)
@@ -85,11 +93,11 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		io.WriteString(w, unknownMethod(m))
 	case "initialize":
-		if u.session != "" {
-			w.Header().Set("Mcp-Session-Id", u.session)
-		}
 		if u.initialize != nil {
 			u.initialize(string(m.params))
+		}
+		if u.session != "" {
+			w.Header().Set("Mcp-Session-Id", u.session)
 		}
 		u.answer(w, m, u.introduction)
 	case "notifications/initialized":
@@ -325,7 +333,7 @@ func TestStatusOfACall(t *testing.T) {
 			if status := r.Detail["http_status"]; r.Code != tc.code || r.Code == broker.CodeBackendRefused && (status != tc.status || r.Detail["outcome_unknown"] != true || r.Detail["backend"] != "b") {
 				t.Errorf("the caller gets %s", r.JSON())
 			}
-			if over := c.(*httpConn).life.over(); over != tc.gone {
+			if over := hopOf(c).life.over(); over != tc.gone {
 				t.Errorf("the life is over: %v", over)
 			}
 			if elsewhere.Load() {
@@ -392,8 +400,8 @@ func TestA400EndsTheLifeOnlyIfAPingIsRefusedToo(t *testing.T) {
 				<-c.Incarnation().Done
 				return
 			}
-			c.(*httpConn).helpersW.Wait()
-			if c.(*httpConn).life.over() {
+			hopOf(c).helpersW.Wait()
+			if hopOf(c).life.over() {
 				t.Error("the life is over")
 			}
 		})

@@ -23,11 +23,15 @@ const (
 // general reports whether a notification is about the backend and no call,
 // whatever stream it comes on.
 func general(method string) bool {
+	return listChanged(method) || method == resourceUpdated || strings.HasPrefix(method, "notifications/tasks")
+}
+
+func listChanged(method string) bool {
 	switch method {
-	case toolsChanged, promptsChanged, resourcesChanged, resourceUpdated:
+	case toolsChanged, promptsChanged, resourcesChanged:
 		return true
 	}
-	return strings.HasPrefix(method, "notifications/tasks")
+	return false
 }
 
 // attributable reports whether a notification that names no call is likely

@@ -183,8 +183,8 @@ func (x *exchange) signOfLife() error {
 // pending reports whether something waits to be written before the answer.
 func (x *exchange) pending() bool { return x.progress.waiting() || x.outbox.waiting() }
 
-// sendPending writes what waits. Messages come before progress, of which only
-// the latest is kept.
+// sendPending writes what waits. Messages come before progress, of which
+// only the latest is kept for a slow reader.
 func (x *exchange) sendPending() error {
 	for _, message := range x.outbox.take() {
 		if err := x.begin(); err != nil {
@@ -194,21 +194,18 @@ func (x *exchange) sendPending() error {
 			return err
 		}
 	}
-	if !x.progress.waiting() {
-		return nil
+	for _, message := range x.progress.take() {
+		if !x.rq.accept.stream {
+			return nil
+		}
+		if err := x.begin(); err != nil {
+			return err
+		}
+		if err := x.event(message); err != nil {
+			return err
+		}
 	}
-	return x.sendProgress()
-}
-
-func (x *exchange) sendProgress() error {
-	message := x.progress.take()
-	if message == nil || !x.rq.accept.stream {
-		return nil
-	}
-	if err := x.begin(); err != nil {
-		return err
-	}
-	return x.event(message)
+	return nil
 }
 
 // streams counts the requests that wait for an answer, refuses above a limit

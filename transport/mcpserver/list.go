@@ -77,6 +77,9 @@ func (s *Server) page(rq *request, profile *catalog.Profile, cursor string) []by
 	if refusal != nil {
 		return refusalError(rq.msg.ID, refusal)
 	}
+	if s.opts.Surfaces != nil {
+		s.opts.Surfaces.Served(rq.holder(), profile, cursor == "")
+	}
 	if pending := profile.Pending(); len(pending) > 0 {
 		rq.partial = true
 		marked, err := markPending(page, pending)

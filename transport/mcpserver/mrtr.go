@@ -83,7 +83,7 @@ func (s *Server) perform(ctx context.Context, x *exchange, req actors.Request, r
 	req.DropCancels = true
 	t := &talk{server: s, who: rq.principal.Digest(), client: rq.client, render: render,
 		asked: make(chan struct{}, 1), done: make(chan struct{}), x: x}
-	req.Peer = t.peer(req.Peer)
+	req.Peer, req.Away = t.peer(req.Peer), t.away
 	if !multiRound[req.Call.Method] || !askable(rq.client.Capabilities) {
 		t.reply = s.opts.Broker.Do(ctx, req)
 		return t.response(rq)
@@ -141,6 +141,13 @@ func (t *talk) peer(first broker.Peer) broker.Peer {
 		}
 	}
 	return p
+}
+
+// away reports that the harness was asked and is not back yet.
+func (t *talk) away() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.x == nil && !t.over
 }
 
 // wait gives the response of one of the talk's requests: the backend's, or

@@ -121,11 +121,32 @@ func TestProgressNeverCountsBackwardsFromOurOwn(t *testing.T) {
 		t.Errorf("ours after the backend spoke: %s", own)
 	}
 	p.report(broker.Progress{Params: json.RawMessage(`{"progressToken":"theirs","progress":1,"message":"m"}`)})
-	if got, want := string(p.take()), `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1,"message":"m"}}`; got != want {
+	if got, want := string(bytes.Join(p.take(), nil)), `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1,"message":"m"}}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if p.waiting() {
 		t.Error("something is left")
+	}
+}
+
+func TestProgressWaitsForABusyMachineAndNotForASlowReader(t *testing.T) {
+	for reported, want := range map[int]string{1: "[1]", 3: "[1 2 3]", maxBehind: "[1 2 3 4 5 6 7 8]", maxBehind + 1: "[9]", 2*maxBehind + 2: "[17 18]"} {
+		p, woken := newProgress(json.RawMessage(`1`), time.Now), 0
+		p.onReport(func() { woken++ })
+		for n := range reported {
+			p.report(broker.Progress{Params: fmt.Appendf(nil, `{"progress":%d}`, n+1)})
+		}
+		var got []int
+		for _, m := range p.take() {
+			var n struct{ Params struct{ Progress int } }
+			if err := json.Unmarshal(m, &n); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, n.Params.Progress)
+		}
+		if fmt.Sprint(got) != want || woken == 0 || p.waiting() {
+			t.Errorf("of %d: %v, woken %d times", reported, got, woken)
+		}
 	}
 }
 

@@ -14,9 +14,13 @@ import (
 // maxProgressToken bounds a token, which is repeated with every notification.
 const maxProgressToken = 1024
 
-// progress carries one call's progress from its backend to its stream. It
-// holds the latest notification only, so that a slow reader costs nothing and
-// delays nobody. A nil *progress is one that nobody listens to.
+// maxBehind is how many notifications wait while their stream is being written:
+// a busy machine is no slow reader. One more, and only the latest is kept.
+const maxBehind = 8
+
+// progress carries one call's progress from its backend to its stream. For a
+// slow reader it holds the latest notification only, so that it costs nothing
+// and delays nobody. A nil *progress is one that nobody listens to.
 type progress struct {
 	token json.RawMessage // the client's, raw
 	began time.Time
@@ -28,8 +32,8 @@ type progress struct {
 	backend bool // the backend spoke
 
 	mu     sync.Mutex
-	latest json.RawMessage // params without a token
-	wake   func()          // must not block; nil: nobody is to be woken
+	behind []json.RawMessage // params without a token, oldest first
+	wake   func()            // must not block; nil: nobody is to be woken
 }
 
 // newProgress gives nil when the token is none that a notification could carry.
@@ -57,8 +61,11 @@ func (p *progress) onReport(wake func()) {
 // report takes one notification of the backend. It never blocks.
 func (p *progress) report(n broker.Progress) {
 	p.mu.Lock()
-	first := p.latest == nil
-	p.latest = n.Params
+	first := len(p.behind) == 0
+	if len(p.behind) == maxBehind {
+		p.behind = nil
+	}
+	p.behind = append(p.behind, n.Params)
 	wake := p.wake
 	p.mu.Unlock()
 	if first && wake != nil {
@@ -72,20 +79,30 @@ func (p *progress) waiting() bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.latest != nil
+	return len(p.behind) > 0
 }
 
-// take gives the latest notification with the client's token, or nil: when
-// there is none, when it is no object, and when it would count backwards from
-// what we said ourselves (see own).
-func (p *progress) take() []byte {
-	p.mu.Lock()
-	params := p.latest
-	p.latest = nil
-	p.mu.Unlock()
-	if params == nil {
+// take gives what waits, with the client's token.
+func (p *progress) take() (messages [][]byte) {
+	if p == nil {
 		return nil
 	}
+	p.mu.Lock()
+	behind := p.behind
+	p.behind = nil
+	p.mu.Unlock()
+	for _, params := range behind {
+		if m := p.message(params); m != nil {
+			messages = append(messages, m)
+		}
+	}
+	return messages
+}
+
+// message is a notification with the client's token, or nil: when params are no
+// object, and when they would count backwards from what we said ourselves (see
+// own).
+func (p *progress) message(params json.RawMessage) []byte {
 	o, err := jsonrpc.ParseObject(params)
 	if err != nil {
 		return nil // a backend's fault; without an object there is no place for the token

@@ -84,6 +84,10 @@ func (s *Server) subscribe(rq *request) {
 		rq.fail(jsonrpc.CodeInvalidParams, problem, nil)
 		return
 	}
+	if len(w.tasks) > 0 && rq.taskForm() != extensionTasks {
+		rq.fail(codeMissingCapability, sayTasks, needTasks)
+		return
+	}
 	if !rq.accept.stream {
 		rq.fail(jsonrpc.CodeInvalidRequest, "The answer to subscriptions/listen is a stream; accept text/event-stream.", nil)
 		return

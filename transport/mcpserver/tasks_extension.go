@@ -13,11 +13,13 @@ import (
 // completeResult is the empty acknowledgement.
 var completeResult = json.RawMessage(`{"resultType":"complete"}`)
 
+const sayTasks = "The client did not declare " + tasksExtension + " with this request."
+
 // ofTasksExtension wraps a method for clients that declared the extension.
 func ofTasksExtension(handle func(*Server, *request)) func(*Server, *request) {
 	return func(s *Server, rq *request) {
 		if rq.taskForm() != extensionTasks {
-			rq.fail(codeMissingCapability, "The client did not declare "+tasksExtension+" with this request.", needTasks)
+			rq.fail(codeMissingCapability, sayTasks, needTasks)
 			return
 		}
 		if rq.attach != nil {
@@ -36,7 +38,7 @@ func (s *Server) getTask(rq *request) {
 	}
 	job, response := s.findTask(rq, id)
 	if response == nil {
-		response = jsonrpc.AppendResult(nil, rq.msg.ID, s.view(job).detailed(true))
+		response = jsonrpc.AppendResult(nil, rq.msg.ID, s.sized(rq, job, s.view(job)).detailed(true))
 	}
 	rq.answer(response)
 }

@@ -136,7 +136,7 @@ func (s *Server) awaitTask(ctx context.Context, x *exchange, id string) []byte {
 		asking, stopAsking := s.opts.Broker.WatchQuestions(id)
 		job, response := s.findTask(x.rq, id)
 		if response == nil && job.Status.Final() {
-			response = taskOutcome(x.rq.msg.ID, viewTask(job, nil))
+			response = taskOutcome(x.rq.msg.ID, s.sized(x.rq, job, viewTask(job, nil)))
 		}
 		if response == nil {
 			for _, q := range s.opts.Broker.Questions(id) {

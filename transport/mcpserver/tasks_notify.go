@@ -11,12 +11,9 @@ import (
 // This file tells of tasks: by notifications/tasks on the streams of
 // subscriptions/listen, by notifications/tasks/status on a session's stream.
 
-// agreeTasks leaves the caller's own tasks in the wish, if it takes tasks.
+// agreeTasks leaves the caller's own tasks in the wish.
 func (sub *subscription) agreeTasks() {
 	w := &sub.wish
-	if sub.rq.taskForm() != extensionTasks {
-		w.tasks = nil
-	}
 	w.tasks = slices.DeleteFunc(w.tasks, func(id string) bool {
 		_, response := sub.s.findTask(sub.rq, id)
 		return response != nil

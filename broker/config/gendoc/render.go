@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -30,7 +31,8 @@ func render(source string) ([]byte, error) {
 	}
 	tables := map[string]any{
 		"Backend": config.Backend{}, "Settings": config.Settings{}, "VerbRule": config.VerbRule{}, "TrackRule": config.TrackRule{},
-		"EffectRule": config.EffectRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{}, "SelectorRule": config.SelectorRule{},
+		"EffectRule": config.EffectRule{}, "ConditionRule": config.ConditionRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{}, "SelectorRule": config.SelectorRule{},
+		"ProofRules": config.ProofRules{}, "ProofKind": config.ProofKind{}, "ProofGrant": config.ProofGrant{}, "ProofNeed": config.ProofNeed{},
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{"table": func(name string) (string, error) {
 		return table(reflect.TypeOf(tables[name]), comments[name])
@@ -133,6 +135,8 @@ func typeOf(field reflect.StructField) string {
 		return "size" + span
 	case broker.Effects:
 		return "list of words"
+	case json.RawMessage:
+		return "any value"
 	case shape.Budget:
 		return "number, 500 to 100000, or `whole`"
 	case config.Secret:
