@@ -59,8 +59,8 @@ var appFollow = &broker.Follow{
 
 func appTestSource(name string) catalog.Source {
 	return catalog.Source{Backend: name, Listed: true,
-		Tools:   []broker.Tool{tool("start"), tool("queue"), tool("look")},
-		Effects: map[string]broker.Effects{"start": broker.Exec, "queue": broker.Exec, "look": broker.Read},
+		Tools:   []broker.Tool{tool("start"), tool("queue"), tool("look"), tool("seek")},
+		Effects: map[string]broker.Effects{"start": broker.Exec, "queue": broker.Exec, "look": broker.Read, "seek": broker.Read},
 		Control: []string{"look"},
 		Surface: &catalog.Surface{Name: name, Held: []string{"start"}, Follows: map[string]*broker.Follow{"start": appFollow, "queue": appFollow},
 			Refuse: func(_ string, r *broker.Refusal) json.RawMessage { return r.JSON() }}}

@@ -52,6 +52,11 @@ const (
 	CodeReadOnly            Code = "read_only_session"
 	CodeTrackingExpired     Code = "tracking_expired"
 	CodeInstanceForbidden   Code = "instance_forbidden"
+	CodeHandleUnknown       Code = "handle_unknown"
+	CodeEffectsExceedRead   Code = "effects_exceed_read"
+	CodeMetaRecursion       Code = "meta_recursion"
+	CodeTargetsNotReady     Code = "targets_not_ready"
+	CodeVerbChanged         Code = "verb_changed"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -99,6 +104,11 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeReadOnly:            {false},
 	CodeTrackingExpired:     {false},
 	CodeInstanceForbidden:   {false},
+	CodeHandleUnknown:       {false},
+	CodeEffectsExceedRead:   {false},
+	CodeMetaRecursion:       {false},
+	CodeTargetsNotReady:     {true},
+	CodeVerbChanged:         {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -5,6 +5,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"berth/broker/catalog"
+	"berth/broker/condition"
 )
 
 // conventionKeys are the keys of an entry that Berth reads; the rest belongs
@@ -82,6 +85,7 @@ func (e *entry) settings() {
 	if n := e.fields["berth"]; n != nil {
 		decoder{e.report}.object(n, reflect.ValueOf(s).Elem())
 		e.seats(n)
+		e.effects(n)
 	}
 	if n := e.fields["disabled"]; n != nil {
 		var off bool
@@ -96,6 +100,33 @@ func (e *entry) seats(berth *node) {
 		if rule.Seats > e.backend.Settings.MaxInFlight {
 			e.refuse(find(berth, "verbs", rule.Glob, "seats"), "%d seats are more than max_in_flight (%d), so the verb could never run", rule.Seats, e.backend.Settings.MaxInFlight)
 		}
+	}
+}
+
+// effects refuses rules whose conditions could not be asked, or that widen.
+func (e *entry) effects(berth *node) {
+	var rules []catalog.EffectRule
+	at := find(berth, "effects")
+	for i, r := range e.backend.Settings.Effects {
+		place := at
+		if at.kind == list && i < len(at.items) {
+			place = at.items[i]
+		}
+		for k, w := range r.When {
+			if when := find(place, "when"); when.kind == list && k < len(when.items) && w.At != "" && w.Op != "" {
+				if _, err := condition.Parse(w.At, w.Op, w.Value); err != nil {
+					e.refuse(when.items[k], "%v", err)
+				}
+			}
+		}
+		conditions, err := r.Conditions()
+		if err != nil {
+			return // said, or refused while it was decoded
+		}
+		rules = append(rules, catalog.EffectRule{Verb: r.Verb, When: conditions, Is: r.Is})
+	}
+	if i, why, ok := catalog.CheckEffectRules(rules); !ok {
+		e.refuse(at.items[i], "%s", why)
 	}
 }
 

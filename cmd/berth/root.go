@@ -22,9 +22,12 @@ import (
 // for every run.
 var commands = []func(*app) *cobra.Command{
 	newServeCommand,
+	newCheckConfigCommand,
 	newStdioCommand,
 	newCallCommand,
 	newToolsCommand,
+	newProfileCommand,
+	newCatalogCommand,
 	newBackendsCommand,
 	newSessionsCommand,
 	newJobsCommand,

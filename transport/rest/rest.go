@@ -42,6 +42,11 @@ type Jobs interface {
 	CancelJob(ctx context.Context, id, reason string, by broker.Principal) (broker.Job, error)
 }
 
+// Accepter takes what a pinned backend lists now as what it may list.
+type Accepter interface {
+	AcceptCatalog(ctx context.Context, backend string) *broker.Refusal
+}
+
 // Journal gives its facts as values that encode to JSON.
 type Journal interface {
 	Stats(ctx context.Context) (any, error)
@@ -67,6 +72,12 @@ type Options struct {
 	Journal Journal
 	Token   Token
 	Metrics http.Handler
+
+	// Accept is who takes the lists of pinned backends; nil: nobody.
+	Accept Accepter
+	// Tier is the profile of an endpoint that names none, TierSource where that
+	// comes from.
+	Tier, TierSource string
 
 	// Version is the broker's, RuntimeID names its life, Started its begin.
 	Version   string
