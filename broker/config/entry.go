@@ -108,17 +108,7 @@ func (e *entry) effects(berth *node) {
 	var rules []catalog.EffectRule
 	at := find(berth, "effects")
 	for i, r := range e.backend.Settings.Effects {
-		place := at
-		if at.kind == list && i < len(at.items) {
-			place = at.items[i]
-		}
-		for k, w := range r.When {
-			if when := find(place, "when"); when.kind == list && k < len(when.items) && w.At != "" && w.Op != "" {
-				if _, err := condition.Parse(w.At, w.Op, w.Value); err != nil {
-					e.refuse(when.items[k], "%v", err)
-				}
-			}
-		}
+		e.conditions(at, i, r.When)
 		conditions, err := r.Conditions()
 		if err != nil {
 			return // said, or refused while it was decoded
@@ -127,6 +117,21 @@ func (e *entry) effects(berth *node) {
 	}
 	if i, why, ok := catalog.CheckEffectRules(rules); !ok {
 		e.refuse(at.items[i], "%s", why)
+	}
+}
+
+// conditions refuses those of the i-th rule of a list that could not be asked.
+func (r *report) conditions(rules *node, i int, when []ConditionRule) {
+	if rules.kind != list || i >= len(rules.items) {
+		return
+	}
+	at := find(rules.items[i], "when")
+	for k, w := range when {
+		if at.kind == list && k < len(at.items) && w.At != "" && w.Op != "" {
+			if _, err := condition.Parse(w.At, w.Op, w.Value); err != nil {
+				r.refuse(at.items[k], "%v", err)
+			}
+		}
 	}
 }
 

@@ -7,9 +7,11 @@ import (
 	"berth/broker/policy/proof"
 )
 
+// conditions are rules ready to be asked; each was looked at with the
+// configuration.
 func conditions(rules []ConditionRule) (out []condition.Condition) {
 	for _, r := range rules {
-		if c, err := condition.Parse(r.At, r.Op, r.Value); err == nil { // refused with the configuration
+		if c, err := condition.Parse(r.At, r.Op, r.Value); err == nil {
 			out = append(out, c)
 		}
 	}
