@@ -252,7 +252,7 @@ func TestNothingIsLostAndNothingIsOverTheBudget(t *testing.T) {
 		l.Factor = rapid.SampledFrom([]float64{0, 0.5, 1, 1.7}).Draw(t, "factor")
 		l.Complete = rapid.Bool().Draw(t, "complete")
 		var c shape.Counter = quarter{}
-		if rapid.IntRange(0, 9).Draw(t, "vocabulary") == 0 {
+		if rapid.IntRange(0, 10*share-1).Draw(t, "vocabulary") == 0 {
 			c = o200k.Counter{}
 		}
 		s, err := shape.Shape(result, l, c, handles())

@@ -265,11 +265,11 @@ func TestWhatIsOverTheBoundIsNotKeptAndSaidSo(t *testing.T) {
 }
 
 func TestLargeDocumentsArePackedInBoundedTime(t *testing.T) {
-	rows := records(600_000) // more than 32 MiB
+	rows := records(600_000 / share) // more than 32 MiB
 	for name, doc := range map[string]string{
-		"records": rows, "one text": strings.Repeat("word and word\n", 2<<20), "a string in JSON": `{"a":"` + strings.Repeat("x y ", 7<<20) + `","b":[1,2,3]}`,
-		"millions of items": "[" + strings.Repeat("1,", 12<<20) + "1]", "deep": strings.Repeat("[", 9000) + `"` + strings.Repeat("x y ", 1<<20) + `"` + strings.Repeat("]", 9000),
-		"a long tail": `{"a":[` + strings.Repeat(`"item",`, 1<<20) + `1],"b":"` + strings.Repeat("z", 4<<20) + `"}`,
+		"records": rows, "one text": strings.Repeat("word and word\n", 2<<20/share), "a string in JSON": `{"a":"` + strings.Repeat("x y ", 7<<20/share) + `","b":[1,2,3]}`,
+		"millions of items": "[" + strings.Repeat("1,", 12<<20/share) + "1]", "deep": strings.Repeat("[", 9000) + `"` + strings.Repeat("x y ", 1<<20/share) + `"` + strings.Repeat("]", 9000),
+		"a long tail": `{"a":[` + strings.Repeat(`"item",`, 1<<20/share) + `1],"b":"` + strings.Repeat("z", 4<<20/share) + `"}`,
 		"too deep":    strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20),
 	} {
 		t.Run(name, func(t *testing.T) {
