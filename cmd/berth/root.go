@@ -29,6 +29,8 @@ var commands = []func(*app) *cobra.Command{
 	newSessionsCommand,
 	newJobsCommand,
 	newJournalCommand,
+	newBackupCommand,
+	newRestoreCommand,
 	newTokenCommand,
 	newInstallCommand,
 	newVersionCommand,

@@ -308,8 +308,12 @@ func (b *running) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the MCP front: %w", err)
 	}
+	inspect, err := b.inspector()
+	if err != nil {
+		return nil, err
+	}
 	operator := rest.New(rest.Options{
-		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Token: b.dir,
+		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
 		Metrics: b.metrics.Handler(), Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
 	// Not a ServeMux: it would answer some paths with a redirect before the
