@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"berth/broker"
 	"berth/journal"
 	"berth/journal/archive"
+	"berth/transport/rest"
 	"berth/transport/statedir"
 )
 
@@ -30,10 +32,10 @@ func newBackupCommand(a *app) *cobra.Command {
 		Long: "Copy the journal and its large results into FILE (ZIP, mode 0600), from the running broker or,\n" +
 			"when none runs, from the state directory. The copy is opened on its own, checked and counted, and FILE\n" +
 			"gets its name, in place of what stood there, only when it is whole. No token is in it; the settings of\n" +
-			"the running broker are, with every secret as [REDACTED]. The arguments of calls are in no journal, but\n" +
-			"results are: keep the file as private as the state directory.",
+			"the running broker are, with every secret as [REDACTED]. The results of jobs are in it: keep FILE as\n" +
+			"private as the state directory.",
 		Args: exactly("FILE"),
-		RunE: a.runE(func(cmd *cobra.Command, args []string) error { return a.runBackup(cmd.Context(), args[0]) }),
+		RunE: a.runE(func(cmd *cobra.Command, args []string) error { return advised(a.runBackup(cmd.Context(), args[0])) }),
 	}
 }
 
@@ -41,6 +43,9 @@ func (a *app) runBackup(ctx context.Context, name string) error {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return usage("FILE: " + sentence(err))
+	}
+	if err := a.outsideState(path); err != nil {
+		return err
 	}
 	wait := a.waitingFor("Backing up the journal")
 	m, err := a.makeBackup(ctx, path)
@@ -58,6 +63,50 @@ func (a *app) runBackup(ctx context.Context, name string) error {
 	return a.facts([][2]string{{"Archive", path}, {"Bytes", count(info.Size())}, {"Schema version", count(m.SchemaVersion)},
 		{"Jobs", count(m.RecordCounts["jobs"])}, {"Events", count(m.RecordCounts["events"])},
 		{"Result files", count(m.RecordCounts["resultFiles"])}, {"SHA-256 of journal.db", m.Sha256}})
+}
+
+// outsideState refuses a path at which an archive would stand in the way of the
+// broker's own files, or take the place of one.
+func (a *app) outsideState(path string) error {
+	root, err := a.stateDir()
+	if err != nil {
+		return err
+	}
+	parent, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return nil // the archive cannot be written there, which is said where it is tried
+	}
+	for _, dir := range []string{root, filepath.Join(root, "results"), filepath.Join(root, "children")} {
+		if own, err := os.Stat(dir); err == nil && os.SameFile(own, parent) {
+			return broker.Refuse(broker.CodeBackupPath, "An archive cannot stand among the broker's own files; nothing was written.",
+				map[string]any{"Reason": broker.CodeBackupPath, "Action": "Name another directory, such as " + archive.BackupsDir + " in the state directory."})
+		}
+	}
+	return nil
+}
+
+// advised shows a person what the detail of a refusal says beside its sentence.
+func advised(err error) error {
+	if err == nil {
+		return nil
+	}
+	f := asFailure(err)
+	var detail struct{ Cause, Action string }
+	var refusal *broker.Refusal
+	var api *rest.APIError
+	switch {
+	case errors.As(err, &refusal):
+		detail.Cause, _ = refusal.Detail["Cause"].(string)
+		detail.Action, _ = refusal.Detail["Action"].(string)
+	case errors.As(err, &api):
+		_ = json.Unmarshal(api.Data, &detail) // what is no such object has no advice
+	}
+	for _, line := range []string{detail.Cause, detail.Action} {
+		if line != "" {
+			f.more = append(f.more, line)
+		}
+	}
+	return f
 }
 
 // errNoBroker ends a download that found nobody.
@@ -102,7 +151,7 @@ func newRestoreCommand(a *app) *cobra.Command {
 			"has as unfinished become Lost at the next start, unless their work is followed in a backend.\n" +
 			"Settings and tokens stay those of this host. FILE is not changed.",
 		Args: exactly("FILE"),
-		RunE: a.runE(func(cmd *cobra.Command, args []string) error { return a.runRestore(cmd.Context(), args[0]) }),
+		RunE: a.runE(func(cmd *cobra.Command, args []string) error { return advised(a.runRestore(cmd.Context(), args[0])) }),
 	}
 }
 
