@@ -104,7 +104,13 @@ func TestABackupOfABrokerAtWorkIsRestoredElsewhere(t *testing.T) {
 	if code, _, errOut := h.berth("restore", path); code != exitOK {
 		t.Fatalf("exit code %d, %s", code, errOut)
 	}
+	for _, left := range []string{".backup/copy", ".restore/results"} { // of processes that were killed
+		must(t, os.MkdirAll(filepath.Join(h.state, left), 0o700))
+	}
 	must(t, h.start())
+	if left, err := filepath.Glob(filepath.Join(h.state, ".*")); err != nil || len(left) > 0 {
+		t.Errorf("left of killed processes: %v, %v", left, err)
+	}
 	var j rest.Job
 	must(t, h.api("/api/v1/jobs/"+big.JobID, nil, &j))
 	if j.Status != "Succeeded" || len(j.Result) < 1500000 {

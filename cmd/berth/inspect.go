@@ -22,6 +22,11 @@ import (
 // directory.
 const backupStaging = ".backup"
 
+// clearStaging takes away what a killed backup or restore left.
+func clearStaging(state string) error {
+	return errors.Join(os.RemoveAll(filepath.Join(state, backupStaging)), os.RemoveAll(filepath.Join(state, archive.StagingDir)))
+}
+
 // inspector copies and tells of the journal of a running broker.
 type inspector struct {
 	journal  *journal.Journal
@@ -160,5 +165,8 @@ func (a *app) download(ctx context.Context, path string, query map[string][]stri
 	}
 	client := rest.NewClient("http://"+reachable(addr), token)
 	defer client.Close()
-	return true, client.Download(ctx, path, query, w)
+	if err = client.Download(ctx, path, query, w); errors.Is(err, rest.ErrNotRunning) {
+		return false, nil // it has just ended
+	}
+	return true, err
 }

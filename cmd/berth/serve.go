@@ -132,6 +132,9 @@ func (b *running) openState(ctx context.Context, path string) error {
 	if b.lock, err = b.dir.Lock(); err != nil {
 		return fmt.Errorf("take the state directory: %w", err)
 	}
+	if err := clearStaging(b.dir.Root()); err != nil {
+		return fmt.Errorf("clear away what a killed backup left: %w", err)
+	}
 	if b.credential, err = b.dir.Credential(); err != nil {
 		return fmt.Errorf("read the token: %w", err)
 	}

@@ -240,9 +240,17 @@ func TestARestoreThatIsKilledLeavesTheOldOrTheNewJournal(t *testing.T) {
 			} else {
 				holds(t, state, "job_big_old", "job_bad_old")
 			}
+			part := filepath.Join(state, archive.BackupsDir, ".before-restore-part.zip.1")
+			must(t, errors.Join(os.MkdirAll(filepath.Dir(part), 0o700), os.WriteFile(part, []byte("PK"), 0o600)))
 			_, err := archive.Restore(t.Context(), state, path, options(), nil)
 			must(t, err)
 			holds(t, state, "job_big_new", "job_big_new2", "job_bad1")
+			if left, err := filepath.Glob(filepath.Join(state, archive.BackupsDir, ".*")); err != nil || len(left) > 0 {
+				t.Errorf("parts of safety copies: %v, %v", left, err)
+			}
+			if _, err := os.Stat(filepath.Join(state, archive.StagingDir)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the staging directory: %v", err)
+			}
 		})
 	}
 }

@@ -19,13 +19,17 @@ import (
 )
 
 const (
-	stagingDir = ".restore"
+	// StagingDir is where Restore prepares, in the state directory. Whoever has
+	// the directory's lock may remove it.
+	StagingDir = ".restore"
 	// BackupsDir is where Restore keeps what it replaced, in the state directory.
 	BackupsDir = "backups"
 	// EventRestored is the event that a restored journal begins with.
 	EventRestored = "backup.restored"
 	// EventCreated is the event of a backup of a running broker.
 	EventCreated = "backup.created"
+
+	safetyPrefix = "before-restore-"
 
 	maxListed = 20 // jobs that a refusal names
 )
@@ -49,7 +53,7 @@ func Restore(ctx context.Context, state, path string, o Options, step func(point
 	if step == nil {
 		step = func(string) {}
 	}
-	staging := filepath.Join(state, stagingDir)
+	staging := filepath.Join(state, StagingDir)
 	if err := os.RemoveAll(staging); err != nil {
 		return Restored{}, fmt.Errorf("clear away an earlier restore: %w", err)
 	}
@@ -115,15 +119,24 @@ func keepPresent(ctx context.Context, state string, o Options) (*string, error) 
 		return nil, errors.Join(r, j.Close())
 	}
 	backups := filepath.Join(state, BackupsDir)
-	if err := os.MkdirAll(backups, 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(backups, 0o700), removePartials(backups)); err != nil {
 		return nil, failed(errors.Join(err, j.Close()))
 	}
-	path := filepath.Join(backups, "before-restore-"+o.Now().UTC().Format("20060102T150405.000Z")+".zip")
-	_, err = Create(ctx, j, filepath.Join(state, stagingDir, "safety"), path, o)
+	path := filepath.Join(backups, safetyPrefix+o.Now().UTC().Format("20060102T150405.000Z")+".zip")
+	_, err = Create(ctx, j, filepath.Join(state, StagingDir, "safety"), path, o)
 	if err := errors.Join(err, j.Close()); err != nil {
 		return nil, failed(err)
 	}
 	return &path, nil
+}
+
+// removePartials takes away safety copies of which a killed restore wrote a part.
+func removePartials(dir string) error {
+	parts, err := filepath.Glob(filepath.Join(dir, "."+safetyPrefix+"*"))
+	for _, part := range parts {
+		err = errors.Join(err, os.Remove(part))
+	}
+	return err
 }
 
 // note writes the event of the restore into the journal that is to come.
