@@ -57,6 +57,18 @@ const (
 	CodeMetaRecursion       Code = "meta_recursion"
 	CodeTargetsNotReady     Code = "targets_not_ready"
 	CodeVerbChanged         Code = "verb_changed"
+	CodeBackupFailed        Code = "bbolt_backup_failed"
+	CodeBackupVerify        Code = "bbolt_verify_failed"
+	CodeBackupPath          Code = "backup_path_not_writable"
+	CodeBackupInProgress    Code = "backup_in_progress"
+	CodeBackupNotFound      Code = "backup_file_not_found"
+	CodeBackupUnreadable    Code = "backup_unreadable"
+	CodeBackupProvider      Code = "backup_provider_mismatch"
+	CodeBackupSchema        Code = "backup_schema_unknown"
+	CodeSafetyBackup        Code = "safety_backup_failed"
+	CodeRestoreBlocked      Code = "restore_blocked_by_work"
+	CodeRestoreDiffers      Code = "restore_result_differs"
+	CodeBrokerRunning       Code = "broker_running"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -109,6 +121,18 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeMetaRecursion:       {false},
 	CodeTargetsNotReady:     {true},
 	CodeVerbChanged:         {false},
+	CodeBackupFailed:        {false},
+	CodeBackupVerify:        {false},
+	CodeBackupPath:          {false},
+	CodeBackupInProgress:    {true},
+	CodeBackupNotFound:      {false},
+	CodeBackupUnreadable:    {false},
+	CodeBackupProvider:      {false},
+	CodeBackupSchema:        {false},
+	CodeSafetyBackup:        {false},
+	CodeRestoreBlocked:      {false},
+	CodeRestoreDiffers:      {false},
+	CodeBrokerRunning:       {true},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -32,6 +32,8 @@ var commands = []func(*app) *cobra.Command{
 	newSessionsCommand,
 	newJobsCommand,
 	newJournalCommand,
+	newBackupCommand,
+	newRestoreCommand,
 	newTokenCommand,
 	newInstallCommand,
 	newVersionCommand,

@@ -147,6 +147,9 @@ func (b *running) openState(ctx context.Context, path string) error {
 	if b.lock, err = b.dir.Lock(); err != nil {
 		return fmt.Errorf("take the state directory: %w", err)
 	}
+	if err := clearStaging(b.dir.Root()); err != nil {
+		return fmt.Errorf("clear away what a killed backup left: %w", err)
+	}
 	if b.credential, err = b.dir.Credential(); err != nil {
 		return fmt.Errorf("read the token: %w", err)
 	}
@@ -338,8 +341,12 @@ func (b *running) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the MCP front: %w", err)
 	}
+	inspect, err := b.inspector()
+	if err != nil {
+		return nil, err
+	}
 	operator := rest.New(rest.Options{
-		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Token: b.dir,
+		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
 		Metrics: b.metrics.Handler(), Accept: b.system, Tier: b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
 	// Not a ServeMux: it would answer some paths with a redirect before the

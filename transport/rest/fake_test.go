@@ -209,13 +209,49 @@ func (j fakeJournal) Check(context.Context) (any, error) {
 	return map[string]bool{"Clean": true}, j.err
 }
 
+// fakeInspect gives what it has.
+type fakeInspect struct {
+	err    error
+	cut    bool
+	closed int
+}
+
+func (i *fakeInspect) Close() error { i.closed++; return nil }
+
+func (i *fakeInspect) Backup(context.Context) (*rest.Archive, error) {
+	if i.err != nil {
+		return nil, i.err
+	}
+	return &rest.Archive{ReadCloser: struct {
+		io.Reader
+		io.Closer
+	}{strings.NewReader("PK-archive"), i}, Name: "b.zip", Size: 10}, nil
+}
+
+func (i *fakeInspect) Dump(_ context.Context, w io.Writer, results bool) error {
+	if _, err := fmt.Fprintf(w, "{\"Kind\":\"end\",\"Results\":%t}\n", results); err != nil {
+		return err
+	}
+	if i.cut {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+func (i *fakeInspect) Explain(_ context.Context, id string) (any, error) {
+	if i.err != nil {
+		return nil, i.err
+	}
+	return map[string]string{"JobId": id}, nil
+}
+
 // handler is the API over f; change may alter the options.
 func (f *fake) handler(log io.Writer, change ...func(*rest.Options)) http.Handler {
 	if log == nil {
 		log = io.Discard
 	}
 	o := rest.Options{Guard: httpguard.New(httpguard.Options{Authenticate: f.authenticate}),
-		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Token: f, Accept: f,
+		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "metric 1") }),
 		Version: "v1", RuntimeID: "life-0", Started: at.Add(-time.Minute), Now: func() time.Time { return at },
 		Log: slog.New(slog.NewTextHandler(log, nil))}

@@ -64,12 +64,13 @@ type Token interface {
 type Options struct {
 	// Guard checks every request but /healthz. Required.
 	Guard *httpguard.Guard
-	// Calls, Views and Jobs are required. A route whose Journal, Token or
-	// Metrics is nil answers 404.
+	// Calls, Views and Jobs are required. A route whose Journal, Inspect, Token
+	// or Metrics is nil answers 404.
 	Calls   Calls
 	Views   Views
 	Jobs    Jobs
 	Journal Journal
+	Inspect Inspect
 	Token   Token
 	Metrics http.Handler
 

@@ -39,6 +39,9 @@ var routes = []Route{
 	{"POST", "/api/v1/calls", "Calls a verb and waits for its answer or its job.", false, 0, func(a *api) http.Handler { return http.HandlerFunc(a.call) }},
 	{"GET", "/api/v1/journal/stats", "Size and counts of the journal.", false, maxSmallBody, answering((*api).journalStats)},
 	{"GET", "/api/v1/journal/check", "Reads the whole journal and reports what is wrong with it.", false, maxSmallBody, answering((*api).journalCheck)},
+	{"GET", "/api/v1/journal/dump", "Every record and event as lines of JSON (?results=true with results); the last line says Kind end.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.dump) }},
+	{"GET", "/api/v1/jobs/{id}/explain", "What happened to a job, in sentences.", false, maxSmallBody, answering((*api).explain)},
+	{"GET", "/api/v1/backup", "A verified copy of the journal as a ZIP file.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.backup) }},
 	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", false, maxSmallBody, answering((*api).rotateToken)},
 }
 
