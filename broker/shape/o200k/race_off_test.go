@@ -1,5 +1,0 @@
-//go:build !race
-
-package o200k
-
-const share = 1

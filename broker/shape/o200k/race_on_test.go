@@ -1,7 +1,0 @@
-//go:build race
-
-package o200k
-
-// share is what part of a large text is tried: the race detector makes counting
-// many times slower, and nothing here is concurrent.
-const share = 8
