@@ -122,9 +122,8 @@ type Preset struct {
 // when the server is registered as `berth install` does it.
 const serverPrefix = len(NativeName) + 1
 
-// Presets by name. Cursor passes only its first 40 tools to the model; VS Code
-// refuses a request with more than 128 tools, its own and other servers'
-// included.
+// Presets by name. Cursor passes only the first 40 of a list to the model; VS
+// Code refuses a request with more than 128, its own and other servers' included.
 var Presets = map[string]Preset{
 	"cursor": {MaxTools: 40, MaxName: 60, Prefix: serverPrefix},
 	"vscode": {MaxTools: 128, MaxName: 64, Prefix: serverPrefix},
@@ -169,6 +168,14 @@ func (p *Profile) choose() *Profile {
 		p.items, p.skipped = p.choice.fill(p.reach)
 	}
 	return p
+}
+
+// Again chooses the profile's list anew and gives it as it would be served; it
+// is for measuring what that costs.
+func (p *Profile) Again() *Profile {
+	n := *p
+	n.views = nil
+	return n.choose().finish()
 }
 
 // order gives what the profile selects: the required set, then the selectors as

@@ -23,9 +23,9 @@ type ProfileRule struct {
 	Exclude []SelectorRule `key:"exclude"`
 	// Verbs that must be listed, by name, besides the broker's own.
 	Required []string `key:"required" check:"filled"`
-	// The limits of a client: `cursor` (40 tools, names of 60 characters with what
-	// it puts before them) or `vscode` (128 tools, names of 64; it counts its own
-	// and other servers' tools, so set less).
+	// The limits of a client: `cursor` (40 in the list, names of 60 characters with
+	// what it puts before them) or `vscode` (128 in the list, names of 64; it
+	// counts its own tools and other servers', too, so set less).
 	Preset string `key:"preset" enum:"cursor|vscode"`
 	// Tools in the list; without it the preset's.
 	MaxTools int `key:"max_tools" min:"1" max:"10000"`
