@@ -63,7 +63,7 @@ func measureCatalog(_ context.Context, _ *lab, r *report) error {
 		run   func()
 	}{
 		{"find and help's routing, the index built", 2 * time.Millisecond, 1, func() { index.Find(search.Query{Text: "close a ticket of a customer"}) }},
-		{"did-you-mean", 2 * time.Millisecond, 1, func() { full.Suggest("svc03__get_invoicee") }},
+		{"did-you-mean", 2 * time.Millisecond, 1, func() { full.Suggestions("svc03__get_invoicee", 3) }},
 		{"profile selection and fingerprint, costs known", 2 * time.Millisecond, 1, func() { editor.Again().Fingerprint() }},
 		{"tools/list from the cache", 0, 1000, func() { _, _ = full.Page("") }},
 		{"name resolution, visibility and effects of a call", 20 * time.Microsecond, 1000, func() {

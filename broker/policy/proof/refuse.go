@@ -122,7 +122,7 @@ func (r *Rules) repair(t Target, callable func(*catalog.Verb) (string, bool)) (C
 }
 
 // spelling is how a target stands in a proposed call: a path absolute, since
-// two verbs may have two ideas of what it is relative to, else as it was written.
+// each verb may have its own idea of what it is relative to, else as it was written.
 func (r *Rules) spelling(t Target) json.RawMessage {
 	if r.kinds[t.Kind].Canonical == "path" || t.value == nil {
 		return json.RawMessage(quote(t.Text))
