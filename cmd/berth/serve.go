@@ -82,7 +82,7 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	for _, note := range cfg.Notes {
 		log.Warn("a part of the configuration was passed over", slog.String("place", note.Pointer), slog.Int("line", note.Line), slog.String("note", note.Message))
 	}
-	b.tier.warn(log)
+	b.tier.say(log)
 	a.tuneMemory()
 	stop, err := profile()
 	if err != nil {
@@ -221,6 +221,7 @@ func (b *running) startActors() error {
 	case err != nil:
 		return fmt.Errorf("start the actors: %w", err)
 	}
+	weigh(b.system.Catalog(), b.log)
 	if err := b.metrics.Watch(b.system); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}

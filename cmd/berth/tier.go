@@ -32,10 +32,31 @@ func readTier(getenv func(string) (string, bool)) tier {
 	return tier{catalog.Essential, "unrecognized"}
 }
 
-// warn says once that the variable was not understood.
-func (t tier) warn(log *slog.Logger) {
+// say tells once which list a client gets that names no profile, and that the
+// variable was not understood.
+func (t tier) say(log *slog.Logger) {
 	if t.Source == "unrecognized" {
 		log.Warn("the tier is not one that is known, so it is essential", slog.String("variable", tierVariable))
+	}
+	log.Info("an endpoint without a profile serves a tier; every profile has a path of its own", slog.String("tier", t.Name), slog.String("source", t.Source))
+}
+
+// weigh warns of an essential list that costs more than its clients expect. A
+// token has at least a byte, so a short one is not counted.
+func weigh(snapshot *catalog.Snapshot, log *slog.Logger) {
+	p, ok := snapshot.Profile(catalog.Essential)
+	if !ok {
+		return
+	}
+	bytes := 0
+	for _, e := range p.Entries() {
+		bytes += len(e.Verb.Listed)
+	}
+	if bytes <= catalog.EssentialWarning {
+		return
+	}
+	if tokens, ok := p.Cost(); ok && tokens > catalog.EssentialWarning {
+		log.Warn("the essential list costs much; nothing of it is cut", slog.Int("tokens", tokens), slog.Int("verbs", p.Len()))
 	}
 }
 

@@ -276,8 +276,9 @@ func (s *Server) render(rq *request, c aimed, reply actors.Reply) []byte {
 	case reply.Refusal != nil:
 		return s.refusedAfter(rq, c, reply, reply.Refusal)
 	case reply.Job != nil:
-		// Only an exact profile shows the backend's outputSchema.
-		schemaShown := c.profile.Exact() && c.plan.Verb.HasOutputSchema
+		// An exact profile shows the backend's outputSchema, and so does every list
+		// of a verb whose answers are never cut.
+		schemaShown := c.plan.Verb.HasOutputSchema && (c.profile.Exact() || c.plan.Verb.ResultTokens == shape.Whole)
 		hint := hintFollow
 		if reply.Job.Status.Final() {
 			hint = hintEnded
