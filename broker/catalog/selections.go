@@ -56,6 +56,9 @@ func (b *builder) configured(s *Snapshot, full *Profile, spec ProfileSpec) {
 	}
 	if there, ok := s.profiles[spec.Name]; ok {
 		there.answers, there.instructionsCap = spec.Answers, spec.InstructionsTokens
+		if spec.ReadOnly {
+			s.profiles[spec.Name] = there.Limited(Limit{All: true})
+		}
 		return
 	}
 	c := &choice{spec: spec, costs: b.settings.Costs}
@@ -70,7 +73,11 @@ func (b *builder) configured(s *Snapshot, full *Profile, spec ProfileSpec) {
 			p.pending = append(p.pending, backend)
 		}
 	}
-	s.profiles[spec.Name] = p.choose().finish()
+	p.choose().finish()
+	s.profiles[spec.Name] = p
+	if spec.ReadOnly {
+		s.profiles[spec.Name] = p.Limited(Limit{All: true})
+	}
 	b.judge(p, c, bad)
 }
 

@@ -58,6 +58,8 @@ type ProfileSpec struct {
 	Exclude   []Selector
 	// InstructionsTokens is the cap of the instructions; 0: the default.
 	InstructionsTokens int
+	// ReadOnly lets nobody do more than read there.
+	ReadOnly bool
 	// The rest is for shaping and envelope; the catalog keeps it.
 	Answers Answers
 }

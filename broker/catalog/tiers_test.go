@@ -146,6 +146,30 @@ func TestSelectorsChooseInTheirOrder(t *testing.T) {
 	}
 }
 
+func TestAReadOnlyProfileHoldsAndCostsOnlyWhatReads(t *testing.T) {
+	files := upstream("files", tool("read", `"inputSchema":{}`), tool("write", `"inputSchema":{}`))
+	files.Rules.Effects = []EffectRule{{Verb: "read", Is: broker.Read}}
+	all := []Selector{{Backend: "files"}}
+	s, faults := counted(ProfileSpec{Name: "p", MaxTokens: 100_000, ReadOnly: true, Select: all}, ProfileSpec{Name: "q", MaxTokens: 100_000, Select: all},
+		ProfileSpec{Name: "files", ReadOnly: true}, ProfileSpec{Name: Full, ReadOnly: true}).Build(1, []Source{native(), files})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	for name, want := range map[string][]string{"p": {"files__read"}, "q": {"files__read", "files__write"}, "files": {"job_status", "read"}, Full: {"files__read", "job_status"}} {
+		p := profile(t, s, name)
+		costs, _ := p.EntryCosts()
+		if got := listNames(p); !slices.Equal(got, want) || len(costs) != len(want) || p.OnlyReads() != (name != "q") {
+			t.Errorf("%s lists %v at %v, only reads %v", name, got, costs, p.OnlyReads())
+		}
+		if p != p.Limited(Limit{All: p.OnlyReads()}) {
+			t.Errorf("%s is another one to a caller who only reads", name)
+		}
+	}
+	if v, visibility := profile(t, s, "p").Visibility("files__write"); v == nil || visibility != ReadOnlyDenied {
+		t.Errorf("what writes is %s", visibility)
+	}
+}
+
 func TestAVerbThatDoesNotFitIsSkippedAndTheNextIsTried(t *testing.T) {
 	big := tool("big", `"description":"`+strings.Repeat("x", 900)+`"`, `"inputSchema":{}`)
 	spec := ProfileSpec{Name: "p", MaxTokens: 800, Select: []Selector{{Backend: "files"}}}
