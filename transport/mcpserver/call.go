@@ -278,7 +278,8 @@ func (s *Server) render(rq *request, c aimed, reply actors.Reply) []byte {
 	case reply.Job != nil:
 		// An exact profile shows the backend's outputSchema, and so does every list
 		// of a verb whose answers are never cut.
-		schemaShown := c.plan.Verb.HasOutputSchema && (c.profile.Exact() || c.plan.Verb.ResultTokens == shape.Whole)
+		verb := c.plan.Verb
+		schemaShown := verb.HasOutputSchema && (c.profile.Exact() || verb.ResultTokens == shape.Whole)
 		hint := hintFollow
 		if reply.Job.Status.Final() {
 			hint = hintEnded

@@ -1,13 +1,16 @@
 package mcpserver
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"log/slog"
+	"slices"
 
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/native/jobs"
 	"berth/broker/shape"
 )
 
@@ -47,7 +50,7 @@ func (s *Server) answered(rq *request, c aimed, reply actors.Reply) json.RawMess
 		shown.Grant()
 		return s.withFacts(c, result, reply, nil)
 	}
-	shaped := s.cut(c.profile, rq.principal, sizing{verb: c.plan.Verb, call: c.plan.ResultTokens, complete: c.plan.Effects != broker.Read, shown: shown}, result)
+	shaped := s.cutRecord(c.profile, rq.principal, sizing{verb: c.plan.Verb, call: c.plan.ResultTokens, complete: c.plan.Effects != broker.Read, shown: shown}, result)
 	return s.withFacts(c, shaped.Result, reply, &shaped)
 }
 
@@ -108,6 +111,57 @@ func (s *Server) cut(profile *catalog.Profile, who broker.Principal, of sizing, 
 	}
 	o.Store.Put(now, who, shaped.Keep, of.shown)
 	return shaped
+}
+
+// recordRoom is what a job's record costs besides its result, in tokens, at most.
+const recordRoom = 300
+
+// cutRecord is cut, but of the record of a job it cuts the result inside: the
+// record stays one.
+func (s *Server) cutRecord(profile *catalog.Profile, who broker.Principal, of sizing, result json.RawMessage) shape.Shaped {
+	if s.opts.Shaping.Counter == nil || !of.verb.Native || of.verb.Name != jobs.Verb {
+		return s.cut(profile, who, of, result)
+	}
+	record, at, ok := outcomeIn(result)
+	if !ok {
+		return s.cut(profile, who, of, result)
+	}
+	inner := of
+	inner.call = shape.ResultBudget(of.call, of.verb.ResultTokens, profile.Answers().ResultTokens)
+	if inner.call > 0 {
+		inner.call = max(inner.call-recordRoom, shape.MinBudget)
+	}
+	cut := s.cut(profile, who, inner, at.Value)
+	if cut.Facts == nil {
+		return s.cut(profile, who, of, result)
+	}
+	whole := s.cut(profile, who, of, shape.Structured(slices.Concat(record[:at.Start], cut.Result, record[at.Start+len(at.Value):]), false))
+	if whole.Facts == nil {
+		whole.Facts = cut.Facts
+	}
+	return whole
+}
+
+// outcomeIn finds the result in a job's record.
+func outcomeIn(result json.RawMessage) (record json.RawMessage, at shape.Member, ok bool) {
+	members, err := shape.Members(result)
+	if err != nil {
+		return nil, at, false
+	}
+	for _, m := range members {
+		if m.Name == "structuredContent" {
+			record = m.Value
+		}
+	}
+	if members, err = shape.Members(record); err != nil {
+		return nil, at, false
+	}
+	for _, m := range members {
+		if m.Name == "Result" && bytes.HasPrefix(m.Value, []byte("{")) {
+			at, ok = m, true
+		}
+	}
+	return record, at, ok
 }
 
 // sized is a task whose result is cut as its call's answer would have been.
