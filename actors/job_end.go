@@ -170,7 +170,11 @@ func (j *job) giveUp() {
 	case j.step == stepCreate && j.start.standsBeside():
 		j.answer(&jobAnswer{reply: j.start.adopted(nil)})
 	case j.step == stepClaim || j.step == stepCreate:
-		j.answer(&jobAnswer{reply: Reply{Refusal: stoppingRefusal()}})
+		refusal := stoppingRefusal()
+		if j.start.promote || j.start.adopt != nil {
+			refusal = (&broker.Failure{Dispatched: true, Cause: "the broker stopped while the call became a job"}).Refuse(j.start.req.Call)
+		}
+		j.answer(&jobAnswer{reply: Reply{Refusal: refusal}})
 	}
 	if j.panicky == "" {
 		return

@@ -312,8 +312,10 @@ func bindTo(key, place string) func(*Request) {
 // bound makes a system whose sessions may bring b: each place is its own
 // upstream, whose answers name it.
 func bound(t *testing.T, change ...func(*Options)) (*world, *sync.Map) {
-	opened := &sync.Map{} // place -> *appWorld
-	w := startApp(t, &appWorld{look: "running"}, append(change, func(o *Options) {
+	opened := &sync.Map{} // place -> *appWorld; "" is the configured one
+	configured := &appWorld{look: "running"}
+	opened.Store("", configured)
+	w := startApp(t, configured, append(change, func(o *Options) {
 		o.Bindable = []Bindable{{Source: appTestSource("b"), Open: func(env map[string]string) (BackendConfig, *broker.Refusal) {
 			place := env["P"]
 			if place == "nowhere" {
@@ -368,6 +370,27 @@ func TestWhatASessionBringsIsItsOwn(t *testing.T) {
 		elapse(2 * time.Hour)
 		if n := w.boundShown(); n != 0 {
 			t.Errorf("after two idle hours %d are shown", n)
+		}
+	})
+}
+
+func TestWorkOfABroughtInstanceIsNotLookedForElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, opened := bound(t)
+		reply := w.do(verb("start"), bindTo("k1", "one"))
+		if reply.Tracked == nil {
+			t.Fatalf("answered %+v", reply)
+		}
+		w.halt()
+		w.boot()
+		elapse(time.Minute)
+		job := w.job(reply.Tracked.ID)
+		if job.Status != broker.JobLost || job.Reason != broker.CodeJobLostOnRestart || !strings.Contains(job.FailureMessage, "work h1 in the process life-of-one may go on") {
+			t.Errorf("after a restart of the broker it is %+v", job)
+		}
+		configured, _ := opened.Load("")
+		if asked := configured.(*appWorld).heard(); len(asked) > 0 {
+			t.Errorf("another instance was asked: %q", asked)
 		}
 	})
 }

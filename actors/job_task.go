@@ -24,11 +24,9 @@ const (
 	taskCancelled = "cancelled"
 )
 
-// theirTask is what is read of a backend's task; result, error and requests
-// belong to the extension, the nested task to the older form.
+// theirTask is what is read of how a backend's task stands; result, error and
+// requests belong to the extension.
 type theirTask struct {
-	Type     string           `json:"resultType"`
-	ID       string           `json:"taskId"`
 	Status   string           `json:"status"`
 	Message  string           `json:"statusMessage"`
 	Result   json.RawMessage  `json:"result"`
@@ -37,9 +35,6 @@ type theirTask struct {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
 	} `json:"inputRequests"`
-	Task *struct {
-		ID string `json:"taskId"`
-	} `json:"task"`
 }
 
 // maxTaskID is the longest id of a task that is followed.
@@ -52,14 +47,16 @@ func (s *System) ownTask(call *broker.Call, a *broker.Answer) *broker.Tracking {
 		!bytes.Contains(a.Result, []byte(`taskId`)) { // most answers are none, and large ones are not read twice
 		return nil
 	}
-	var t theirTask
-	if json.Unmarshal(a.Result, &t) != nil {
-		return nil
+	id, is := extensionTask(a.Result)
+	out := &broker.Tracking{Kind: broker.TrackTaskExtension, Handle: id, LastGood: s.now()}
+	var t struct {
+		Task struct {
+			ID string `json:"taskId"`
+		} `json:"task"`
 	}
-	out := &broker.Tracking{Kind: broker.TrackTaskExtension, Handle: t.ID, LastGood: s.now()}
 	switch {
-	case t.Type == "task":
-	case t.Task != nil && s.takesTask(call):
+	case is:
+	case json.Unmarshal(a.Result, &t) == nil && s.takesTask(call):
 		out.Kind, out.Handle = broker.TrackTask, t.Task.ID
 	default:
 		return nil
@@ -68,6 +65,30 @@ func (s *System) ownTask(call *broker.Call, a *broker.Answer) *broker.Tracking {
 		return nil
 	}
 	return out
+}
+
+// extensionTask reports whether a result is a task of the extension, and gives
+// its id: "" when it has none that could be used. What else is wrong with the
+// task shows when it is asked for.
+func extensionTask(result json.RawMessage) (id string, is bool) {
+	var t struct{ ResultType, TaskID json.RawMessage }
+	if json.Unmarshal(result, &t) != nil || string(t.ResultType) != `"task"` {
+		return "", false
+	}
+	if json.Unmarshal(t.TaskID, &id) != nil || len(id) > maxTaskID {
+		return "", true
+	}
+	return id, true
+}
+
+// lostTask reports whether an answer is a task of the backend's own that nobody
+// can ask for: passed on it would be a task that the caller never finds again.
+func lostTask(call *broker.Call, a *broker.Answer) bool {
+	if a.Error != nil || call.Method != "tools/call" || !bytes.Contains(a.Result, []byte(`"task"`)) {
+		return false
+	}
+	id, is := extensionTask(a.Result)
+	return is && id == ""
 }
 
 // verbOf finds the verb that a tools/call names, by the backend's own name.
@@ -189,7 +210,7 @@ func (j *job) taskEnd(t theirTask) *broker.JobChange {
 	switch {
 	case t.Error != nil:
 		answer = &broker.Answer{Error: t.Error}
-	case len(t.Result) == 0:
+	case len(t.Result) == 0 || t.Result[0] != '{':
 		answer = &broker.Answer{Error: broker.NoPeer(orElse(t.Message, "The task ended as "+t.Status+" without a result."))}
 	}
 	return j.taskOutcome(&outcome{answer: answer})

@@ -188,6 +188,58 @@ func TestACallThatIsAnsweredWithATaskBecomesAJob(t *testing.T) {
 	})
 }
 
+func TestATaskWithoutAnIdIsNoAnswer(t *testing.T) {
+	for _, answer := range []string{
+		`{"resultType":"task","status":"working"}`,
+		`{"resultType":"task","taskId":""}`,
+		`{"resultType":"task","taskId":null}`,
+		`{"resultType":"task","taskId":5}`,
+		`{"resultType":"task","taskId":"` + strings.Repeat("x", maxTaskID+1) + `"}`,
+	} {
+		for _, change := range [][]func(*Request){nil, {long, takesTasks}} {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) { return said(answer) }})
+				r := w.do(change...)
+				code := broker.CodeOutcomeUnknown
+				if r.Job != nil {
+					code, r.Refusal = w.job(r.Job.ID).Reason, broker.Refuse(code, "", nil)
+				}
+				if w.code(r) != broker.CodeOutcomeUnknown || code != broker.CodeOutcomeUnknown {
+					t.Errorf("%.60s: %s %+v", answer, code, r.Refusal)
+				}
+			})
+		}
+	}
+	for _, answer := range []string{`{"content":[{"type":"task"}]}`, `{"resultType":"complete","structuredContent":{"a":"task"}}`} {
+		if a, _ := said(answer); lostTask(&broker.Call{Method: "tools/call"}, &a) {
+			t.Errorf("a task: %s", answer)
+		}
+	}
+}
+
+func TestATaskIsFollowedWhateverElseIsWrongWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &tasker{get: `{"status":"working"}`}
+		w := start(t, &upstream{call: func(ctx context.Context, c *broker.Call, peer broker.Peer) (broker.Answer, error) {
+			if c.Method == "tools/call" {
+				return said(`{"resultType":"task","taskId":"inner","status":5,"error":"x","task":7,"inputRequests":[]}`)
+			}
+			return k.call(ctx, c, peer)
+		}})
+		r := w.do()
+		if r.Job == nil || r.Job.Tracking == nil || r.Job.Tracking.Handle != "inner" {
+			t.Fatalf("%+v", r)
+		}
+		for _, wrong := range []string{`null`, `5`, `["x"]`} {
+			k.set(`{"status":"completed","result":` + wrong + `}`)
+			if j := w.job(r.Job.ID); j.Status != broker.JobFailed || j.Reason != broker.CodeOperationFailed || j.ResultIsError {
+				t.Fatalf("%s: %+v", wrong, j)
+			}
+			r = w.do()
+		}
+	})
+}
+
 func TestATaskThatCannotBeRecordedIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &tasker{}

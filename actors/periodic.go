@@ -118,6 +118,17 @@ func (s *System) loseTracked(j broker.Job) {
 		Message: "The backend " + j.Backend + " that holds this work is no longer configured; what became of it is unknown."})
 }
 
+// loseBrought ends a recovered job whose work is in an instance that a session
+// brought. Where that was went with the broker that it was brought to.
+func (s *System) loseBrought(j broker.Job) {
+	work := "queued work"
+	if j.Tracking != nil && j.Tracking.Handle != "" {
+		work = "work " + j.Tracking.Handle
+	}
+	s.changeJob(j.ID, broker.JobChange{To: broker.JobLost, At: s.now(), Reason: broker.CodeJobLostOnRestart,
+		Message: "job_lost_on_restart: the broker stopped, and with it went where the instance is that a session brought. Its " + work + " in the process " + j.RuntimeID + " may go on; look there before it is started again."})
+}
+
 // changeJob ends a record that no actor owns, off the mailbox.
 func (s *System) changeJob(id string, change broker.JobChange) {
 	s.work.Go(func() {

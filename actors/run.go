@@ -50,6 +50,10 @@ func execute(r *run, conn broker.Conn, runtimeID string, begin func(context.Cont
 		done.failure = asFailure(err)
 		return done
 	}
+	if lostTask(r.offer.call, &answer) {
+		done.failure = &broker.Failure{Dispatched: true, Cause: "the backend answered with a task that has no id by which it could be followed"}
+		return done
+	}
 	done.answer = answer
 	return done
 }

@@ -376,8 +376,23 @@ func (s *session) giveUp() {
 			s.end(c, *c.known)
 			continue
 		}
-		s.end(c, Reply{Refusal: stoppingRefusal()})
+		s.end(c, Reply{Refusal: endedUnder(c)})
 	}
+}
+
+// endedUnder is the answer of a call whose session ends. The session does not
+// know how far the call came, so it promises nothing that would make a repeat
+// safe.
+func endedUnder(c *inflight) *broker.Refusal {
+	call := c.submit.req.Call
+	detail := map[string]any{"backend": call.Backend, "verb": call.Verb}
+	if c.claimed {
+		return broker.Refuse(broker.CodeOutcomeUnknown, "The session ended while the call became a job, which may go on. Look for the job before repeating the call.", detail)
+	}
+	if call.Effects != broker.Read {
+		detail["outcome_unknown"] = true
+	}
+	return broker.Refuse(broker.CodeCancelled, "The session ended, and the call was cancelled with it.", detail)
 }
 
 func stoppingRefusal() *broker.Refusal {

@@ -305,10 +305,30 @@ func TestEndOfASessionCancelsItsCalls(t *testing.T) {
 		c := w.async(context.Background())
 		synctest.Wait()
 		w.End("s")
-		if r := <-c; r.Refusal == nil {
-			t.Fatalf("%+v", r)
+		// It was sent, so nothing may say that it was not, or that a repeat is safe.
+		if r := <-c; w.code(r) != broker.CodeCancelled || r.Refusal.Retryable || r.Refusal.Detail["outcome_unknown"] != true {
+			t.Fatalf("%+v", r.Refusal)
 		}
 		<-ended
+	})
+}
+
+func TestEndOfASessionDoesNotDenyAJobOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{})
+		stall := make(chan struct{})
+		w.System.journal = stalled{w.System.journal, stall}
+		c := w.async(context.Background(), func(r *Request) { r.Long = true })
+		synctest.Wait()
+		w.End("s")
+		if r := <-c; w.code(r) != broker.CodeOutcomeUnknown || r.Refusal.Retryable {
+			t.Fatalf("%+v", r.Refusal)
+		}
+		close(stall)
+		synctest.Wait()
+		if page, err := w.Jobs(broker.JobFilter{}); err != nil || len(page.Jobs) != 1 {
+			t.Fatalf("%+v, %v", page, err)
+		}
 	})
 }
 
@@ -318,7 +338,8 @@ func TestSessionMayComeBackWhileItsEndIsUnderWay(t *testing.T) {
 		for range 50 {
 			w.End("s")
 			w.session("s")
-			if r := w.do(); r.Answer == nil && r.Refusal.Code != broker.CodeShuttingDown {
+			// A call that the old session had taken is cancelled with it.
+			if r := w.do(); r.Answer == nil && r.Refusal.Code != broker.CodeShuttingDown && r.Refusal.Code != broker.CodeCancelled {
 				t.Fatalf("%+v", r)
 			}
 		}

@@ -191,6 +191,10 @@ func (s *supervisor) started(ctx actor.Context) {
 	}
 	for i := range s.sys.opts.Tracked {
 		record := s.sys.opts.Tracked[i]
+		if record.Instance != "" { // what its session brought went with it; another instance is not asked
+			s.sys.loseBrought(record)
+			continue
+		}
 		pid, ok := s.sys.sharedBackend(record.Backend)
 		if !ok {
 			s.sys.loseTracked(record)

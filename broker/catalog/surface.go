@@ -14,8 +14,8 @@ type Surface struct {
 	// Name is the contract's, whatever a backend that has it is called.
 	Name string
 	// Refuse writes a refusal as the JSON document of a tool result. verb is
-	// the app's own name, or the name that was called when it is none. It is a
-	// pure function.
+	// the app's own name, or the name that was called when it is none. It
+	// reaches nothing, does not wait and is safe for concurrent use.
 	Refuse func(verb string, r *broker.Refusal) json.RawMessage
 	// Records parts the text that a verb answers into records, none of which is
 	// cut when an answer is; by the app's own name of the verb. Fewer says how to

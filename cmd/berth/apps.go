@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -89,20 +88,23 @@ func (b *running) addApp(opts *actors.Options, c config.Backend) {
 		env = b.environment(s)
 	}
 	readOnly := c.Settings.ReadOnly || s.ReadOnly(env)
-	backend := b.appBackend(s, c.Name, localapp.Options{Env: env, ReadOnly: readOnly, MaxInFlight: c.Settings.MaxInFlight}, c.Settings)
+	backend, upstream := b.appBackend(s, c.Name, localapp.Options{Env: env, ReadOnly: readOnly, MaxInFlight: c.Settings.MaxInFlight}, c.Settings)
 	backend.Eager, backend.EnvNames = c.Settings.Start == config.Eager, c.Env.Names()
-	opts.Sources = append(opts.Sources, appSource(s, c.Name, readOnly, c.Settings))
+	source := appSource(s, c.Name, readOnly, c.Settings)
+	source.Surface.Refuse = upstream.Refuse // it knows the address
+	opts.Sources = append(opts.Sources, source)
 	opts.Backends = append(opts.Backends, backend)
 }
 
-func (b *running) appBackend(s *localapp.Surface, name string, o localapp.Options, settings config.Settings) actors.BackendConfig {
+func (b *running) appBackend(s *localapp.Surface, name string, o localapp.Options, settings config.Settings) (actors.BackendConfig, *localapp.Backend) {
 	o.Lookup = func(variable string) string { value, _ := b.getenv(variable); return value }
 	o.CancelGrace, o.Log = settings.CancelGrace, b.log.With("backend", name)
+	upstream := localapp.New(s, o)
 	return actors.BackendConfig{
-		Name: name, Kind: string(config.App), Upstream: localapp.New(s, o),
+		Name: name, Kind: string(config.App), Upstream: upstream,
 		Admission:    admission.Limits{Seats: settings.MaxInFlight, MaxQueuedCalls: settings.MaxQueued, MaxQueuedJobs: settings.MaxQueuedJobs, QueueTimeout: settings.QueueTimeout},
 		StartTimeout: settings.StartTimeout, CallTimeout: settings.CallTimeout, IdleTimeout: max(0, settings.IdleTimeout),
-	}
+	}, upstream
 }
 
 // environment are an app's variables in the environment of this process.
@@ -128,41 +130,13 @@ func (b *running) addBindable(opts *actors.Options) {
 		opts.Bindable = append(opts.Bindable, actors.Bindable{
 			Source: appSource(s, s.Name, false, settings),
 			Open: func(env map[string]string) (actors.BackendConfig, *broker.Refusal) {
-				c := b.appBackend(s, s.Name, localapp.Options{Env: env, MaxInFlight: settings.MaxInFlight}, settings)
-				upstream := c.Upstream.(*localapp.Backend)
-				c.Upstream, c.EnvNames = owned{upstream, s}, slices.Sorted(maps.Keys(env))
+				// Its token must be of a file of the user that this broker runs as.
+				c, _ := b.appBackend(s, s.Name, localapp.Options{Env: env, MaxInFlight: settings.MaxInFlight, TokenFile: ownFile}, settings)
+				c.EnvNames = slices.Sorted(maps.Keys(env))
 				return c, nil
 			},
 		})
 	}
-}
-
-// owned is an instance that a session brought: its token must be of a file of
-// the user that this broker runs as.
-type owned struct {
-	*localapp.Backend
-	surface *localapp.Surface
-}
-
-// Open gives a connection that looks before each call.
-func (o owned) Open(ctx context.Context, hear broker.Hear) (broker.Conn, error) {
-	conn, err := o.Backend.Open(ctx, hear)
-	return ownedConn{conn, o}, err
-}
-
-type ownedConn struct {
-	broker.Conn
-	of owned
-}
-
-// Call refuses where the token file is somebody else's. One that is missing is
-// the app's to name.
-func (c ownedConn) Call(ctx context.Context, call *broker.Call, peer broker.Peer) (broker.Answer, error) {
-	if base, file := c.of.Where(); file != "" && !ownFile(file) {
-		refusal := broker.Refuse(broker.CodeBackendUnavailable, "The token file of the instance at "+base+" belongs to another user, so nothing was sent.", nil)
-		return broker.Answer{}, &broker.Failure{Refusal: refusal, Cause: refusal.Message}
-	}
-	return c.Conn.Call(ctx, call, peer)
 }
 
 // bindings judges what sessions bring.

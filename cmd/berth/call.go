@@ -34,7 +34,9 @@ it from standard input, and --arg k=v on top of it: v is taken as JSON where it
 is JSON (12, true, {"a":1}, "12") and as text where it is not.
 
 A call that the broker turned into a job prints the job's handle; with --wait
-the job is followed to its end and its result is printed instead.`,
+the job is followed to its end and its result is printed instead. So it is with
+a job that stands beside an answer, because the answer says that work was
+started: without --wait the answer is printed, and standard error names the job.`,
 		Example: `  berth call files__read '{"path":"README.md"}'
   berth call build__run --arg target=all --idempotency-key nightly-7 --wait`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -124,6 +126,8 @@ func (a *app) runCall(ctx context.Context, o callOptions) error {
 		return refusedCall(call.Refusal)
 	case call.Job != nil && o.wait:
 		return a.followJob(ctx, call.Job, wait, 0, a.printOutcome)
+	case call.Tracked != nil && o.wait:
+		return a.followJob(ctx, call.Tracked, wait, 0, a.printOutcome)
 	case call.Job != nil:
 		wait.end()
 		return a.printHandle(call.Job)
@@ -136,11 +140,30 @@ func (a *app) runCall(ctx context.Context, o callOptions) error {
 	} else if err := a.printResult(call.Result); err != nil {
 		return err
 	}
+	if err := a.besideAnswer(call); err != nil {
+		return err
+	}
 	if call.Error != nil {
 		return &failure{exit: exitOutcome, code: codeOutcome, shown: true,
 			message: fmt.Sprintf("The backend answered with error %d: %s", call.Error.Code, call.Error.Message)}
 	}
 	return resultFailure(call.Result)
+}
+
+// besideAnswer tells a person what became of the work that an answer says was
+// started.
+func (a *app) besideAnswer(call rest.CallAnswer) error {
+	switch {
+	case call.Untracked:
+		fmt.Fprintln(a.err, "What it started goes on, and no job follows it: the journal could not be written.")
+	case call.Tracked != nil:
+		var j rest.Job
+		if err := json.Unmarshal(call.Tracked, &j); err != nil {
+			return fmt.Errorf("read the job: %w", err)
+		}
+		fmt.Fprintf(a.err, "A job follows what it started: berth jobs wait %s\n", plain(j.JobID))
+	}
+	return nil
 }
 
 func refusedCall(refusal json.RawMessage) error {

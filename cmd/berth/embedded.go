@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"berth/broker/config"
 	"berth/transport/mcpserver"
+	"berth/transport/statedir"
 )
 
 // This file is a whole broker in the process of one client: `berth stdio
@@ -34,7 +36,8 @@ func (a *app) runEmbedded(ctx context.Context, o stdioOptions) (err error) {
 	cfg := config.Default()
 	cfg.Backends = []config.Backend{{Name: profile, Kind: config.App, Settings: config.AppSettings(profile)}}
 	cfg.Backends[0].Settings.ReadOnly = o.readOnly || switchedOn(a.getenv, readOnlyVariable)
-	dir, err := os.MkdirTemp("", "berth-embedded-")
+	sweepEmbedded(time.Now())
+	dir, err := os.MkdirTemp("", embeddedPrefix)
 	if err != nil {
 		return fmt.Errorf("make a state directory: %w", err)
 	}
@@ -70,6 +73,45 @@ func (a *app) runEmbedded(ctx context.Context, o stdioOptions) (err error) {
 	err = errors.Join(err, b.goDown())
 	<-served
 	return err
+}
+
+// embeddedPrefix begins the name of each state directory.
+const embeddedPrefix = "berth-embedded-"
+
+// One that is younger may not have taken its directory yet.
+const sweepAfter = time.Minute
+
+// maxSwept bounds what one start takes away.
+const maxSwept = 100
+
+// sweepEmbedded takes away what processes left that were killed: the directories
+// of this user that nobody holds. What it cannot take away stays.
+func sweepEmbedded(now time.Time) {
+	entries, err := os.ReadDir(os.TempDir())
+	if err != nil {
+		return
+	}
+	swept := 0
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), embeddedPrefix) || swept == maxSwept {
+			continue
+		}
+		if info, err := e.Info(); err != nil || now.Sub(info.ModTime()) < sweepAfter {
+			continue
+		}
+		path := filepath.Join(os.TempDir(), e.Name())
+		dir, err := statedir.Open(path)
+		if err != nil { // another user's
+			continue
+		}
+		lock, err := dir.Lock()
+		if err != nil { // somebody's who runs
+			continue
+		}
+		_ = os.RemoveAll(path)
+		_ = lock.Release()
+		swept++
+	}
 }
 
 // pipes is a listener inside the process: there is no port that another

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -95,6 +96,24 @@ func TestASameIdempotencyKeyNeverCrossesInstances(t *testing.T) {
 	}
 	if repeat.text != first.text || repeat.job.ID != first.job.ID {
 		t.Errorf("another session on the same instance is answered\n%s, want\n%s", repeat.raw, first.raw)
+	}
+
+	// Over a restart of the broker the answer stays, and its job says that
+	// nobody follows the run any more: where the instance is went with it. The
+	// configured one is not asked in its place.
+	configured := resmontest.Run(t, resmontest.Options{Data: resmontest.Small})
+	h.stop()
+	h.start(map[string]any{"resmon": appEntry(configured, nil)}, nil)
+	t.Cleanup(func() { h.stop() })
+	after := h.caller("resmon", stateless, "Berth-Instance", brought("dddddddddddddddd", "resmon", one.Env())).call("run_sweep", arguments, "berth/idempotencyKey", "k").ok()
+	if after.text != first.text || after.job.ID != first.job.ID || posts(one, "/api/search/sweep") != 1 {
+		t.Errorf("after a restart it is answered\n%s, want\n%s", after.raw, first.raw)
+	}
+	if _, message := h.ends(first.job.ID, "Lost", "job_lost_on_restart"); !strings.Contains(message, fmt.Sprintf("work %d in the process %s may go on", first.id("execution_id"), one.RuntimeID())) {
+		t.Errorf("it says %q", message)
+	}
+	if asked := configured.Requests(); len(asked) > 0 {
+		t.Errorf("another instance was asked: %+v", asked)
 	}
 }
 
@@ -203,6 +222,37 @@ func TestWhatASessionMayBring(t *testing.T) {
 	}
 }
 
+// The broker reads what its user may read, root's files too; a session's token
+// must be of a file of its own user's.
+func TestATokenFileOfAnotherUserIsNotTaken(t *testing.T) {
+	t.Parallel()
+	f := resmontest.Run(t, resmontest.Options{Data: resmontest.Small})
+	h := newHall(t, nil, nil)
+	if os.Geteuid() == 0 {
+		must(t, os.Chown(f.TokenFile(), 65534, -1))
+	} else { // a link to what everybody may read, and root owns
+		must(t, os.Remove(f.TokenFile()))
+		must(t, os.Symlink("/etc/passwd", f.TokenFile()))
+	}
+	l := stdio(t, h.state, f.Env(), stdioOptions{profile: "resmon"})
+	l.open()
+	for _, call := range []struct {
+		name      string
+		arguments map[string]any
+	}{{"health", nil}, {"run_sweep", sweep}} {
+		if detail := l.call(call.name, call.arguments).refused("backend_unavailable"); detail["reason"] != "other_user" || detail["no_token"] == nil {
+			t.Errorf("%s: %v", call.name, detail)
+		}
+	}
+	if sent := f.Requests(); len(sent) > 0 {
+		t.Errorf("sent %+v", sent)
+	}
+	if os.Geteuid() == 0 {
+		must(t, os.Chown(f.TokenFile(), 0, -1))
+		l.call("health", nil).ok()
+	}
+}
+
 func TestNamesThatAreNotForTheProfileAreSaidToBePassedOver(t *testing.T) {
 	t.Parallel()
 	f := resmontest.Run(t, resmontest.Options{Data: resmontest.Small, Stamp: "lab"})
@@ -221,6 +271,10 @@ func TestACallWithoutABrokerIsRefusedAsTheSurfaceDoes(t *testing.T) {
 	t.Parallel()
 	l := stdio(t, t.TempDir(), nil, stdioOptions{profile: "resmon"})
 	l.call("health", map[string]any{}).refused("backend_unavailable")
+	must(t, l.close())
+	if said := l.errs.String(); strings.Count(said, "start one with") != 1 {
+		t.Errorf("it said %q", said)
+	}
 }
 
 func TestRelativeNamesAreTheSessions(t *testing.T) {

@@ -292,3 +292,24 @@ func TestARunWhoseCallerHasGoneIsFound(t *testing.T) {
 		t.Errorf("%+v ended with %s", list.Objects[0], result)
 	}
 }
+
+func TestACallFromTheCommandLineNamesTheJobBesideItsAnswer(t *testing.T) {
+	t.Parallel()
+	f := resmontest.Run(t, resmontest.Options{Data: resmontest.Small, FinishAfter: 1})
+	h := newHall(t, map[string]any{"resmon": appEntry(f, nil)}, nil)
+	call := []string{"call", "resmon__run_sweep", `{"query":"q","sources":["arxiv"]}`, "--state-dir", h.state}
+	code, out, errOut := execute(t.Context(), &app{}, call...)
+	job, named := strings.CutPrefix(strings.TrimSpace(errOut), "A job follows what it started: berth jobs wait ")
+	if code != exitOK || !named || !strings.Contains(out, `"execution_id":`) {
+		t.Fatalf("exit %d, %s%s", code, out, errOut)
+	}
+	h.ends(job, "Succeeded", "")
+	code, out, errOut = execute(t.Context(), &app{}, append(call, "--wait")...)
+	if code != exitOK || !strings.Contains(out, `"status":"completed"`) {
+		t.Errorf("with --wait: exit %d, %s%s", code, out, errOut)
+	}
+	code, out, errOut = execute(t.Context(), &app{}, append(call, "--json")...)
+	if code != exitOK || !strings.Contains(out, `"Tracked": {`) {
+		t.Errorf("with --json: exit %d, %s%s", code, out, errOut)
+	}
+}

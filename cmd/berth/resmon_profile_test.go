@@ -14,8 +14,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"berth/transport/app/resmontest"
+	"berth/transport/statedir"
 )
 
 // The frozen contract's tools, and which of them need a confirmation.
@@ -355,6 +357,33 @@ func TestAnEmbeddedBrokerSharesAndLeavesNothing(t *testing.T) {
 			}
 		})
 	}
+	t.Run("what one left that was killed", func(t *testing.T) {
+		old := time.Now().Add(-time.Hour)
+		make := func(name string) string {
+			path := filepath.Join(temp, name)
+			must(t, os.MkdirAll(filepath.Join(path, "results"), 0o700))
+			must(t, os.WriteFile(filepath.Join(path, "journal.db"), nil, 0o600))
+			return path
+		}
+		left, runs, young, other := make("berth-embedded-1"), make("berth-embedded-2"), make("berth-embedded-3"), make("berth-other-4")
+		dir, err := statedir.Open(runs)
+		must(t, err)
+		lock, err := dir.Lock()
+		must(t, err)
+		defer func() { must(t, lock.Release()) }()
+		for _, path := range []string{left, runs, other} {
+			must(t, os.Chtimes(path, old, old))
+		}
+		must(t, os.Symlink(other, filepath.Join(temp, "berth-embedded-5")))
+		l := stdio(t, "", f.Env(), stdioOptions{profile: "resmon", embedded: true})
+		l.open()
+		must(t, l.close())
+		for path, stays := range map[string]bool{left: false, runs: true, young: true, other: true} {
+			if _, err := os.Stat(filepath.Join(path, "journal.db")); (err == nil) != stays {
+				t.Errorf("%s stays: %v", filepath.Base(path), err == nil)
+			}
+		}
+	})
 	t.Run("of an app only", func(t *testing.T) {
 		l := stdio(t, "", nil, stdioOptions{profile: "berth", embedded: true})
 		if err := <-l.ended; err == nil || !strings.Contains(err.Error(), "resmon") {
@@ -403,5 +432,29 @@ func TestTheEmbeddedProgramNeedsNothingButTheNames(t *testing.T) {
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted || len(rest) > 0 {
 		t.Errorf("it ended with %v, and said %q", err, rest)
+	}
+}
+
+// A limit of Berth's own that is shorter than the app's says whom it gave up on,
+// and of a write that it may have taken effect.
+func TestALimitOfBerthsOwnNamesTheAddress(t *testing.T) {
+	t.Parallel()
+	f := resmontest.Run(t, resmontest.Options{Data: resmontest.Small})
+	h := newHall(t, map[string]any{"resmon": appEntry(f, map[string]any{"call_timeout": "300ms", "cancel_grace": "100ms"})}, nil)
+	c := h.caller("resmon", handshake)
+	eventually(t, "it is attached", func() bool { return !c.call("health", map[string]any{}).isError })
+	for _, template := range []string{"/api/routines", "/api/search/sweep"} {
+		f.Inject(resmontest.Hold(), resmontest.Scope{Template: template})
+	}
+	defer f.Clear()
+	for name, unknown := range map[string]any{"list_routines": nil, "run_sweep": true} {
+		got := c.call(name, sweep)
+		detail := got.refused("backend_unavailable")
+		if tried, _ := detail["tried"].([]any); len(tried) != 1 || tried[0] != f.Base() || detail["reason"] != "timeout" && unknown == nil || detail["outcome_unknown"] != unknown {
+			t.Errorf("%s: %s", name, got.raw)
+		}
+		if message := got.document["message"].(string); !strings.HasPrefix(message, "The resmon at "+f.Base()+" stopped answering part-way.") {
+			t.Errorf("%s says %q", name, message)
+		}
 	}
 }

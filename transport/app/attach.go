@@ -18,8 +18,6 @@ type attachment struct {
 	runtimeID string // empty: it reports none that is valid
 }
 
-func (a *attachment) base() string { return a.named.base() }
-
 // probing is one attempt to attach, shared by all who wait for it.
 type probing struct {
 	done    chan struct{}
@@ -75,7 +73,10 @@ func (b *Backend) tryAttach(ctx context.Context) (att *attachment, problem *Prob
 	if problem != nil {
 		return nil, problem
 	}
-	token, problem := s.token(n, readRegular)
+	b.mu.Lock()
+	b.last = n
+	b.mu.Unlock()
+	token, problem := s.token(n, func(path string, limit int) ([]byte, error) { return readAllowed(path, limit, b.opts.TokenFile) })
 	if problem != nil {
 		return nil, problem
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -29,6 +30,9 @@ type Options struct {
 	// MaxInFlight is how many calls run at once (admission holds them to it);
 	// the pool of connections is sized by it. Zero is 4.
 	MaxInFlight int
+	// TokenFile reports whether a token file may be used; one that may not is as
+	// if it were not there. Nil allows any.
+	TokenFile func(fs.FileInfo) bool
 	// CancelGrace is how long a write that is under way is waited for after its
 	// caller has gone; zero is 10 s.
 	CancelGrace time.Duration
@@ -60,6 +64,7 @@ type Backend struct {
 
 	mu      sync.Mutex
 	att     *attachment
+	last    named // where it was looked for last; port 0: nowhere yet
 	probing *probing
 	lives   map[*life]bool
 	known   []string // tokens that were read, the last few
@@ -111,26 +116,16 @@ func (b *Backend) Open(context.Context, broker.Hear) (broker.Conn, error) {
 	return l, nil
 }
 
-// Where says what the instance was named by: its address, empty when no port
-// was named, and the path of its token file. It reaches nothing but the port
-// file.
-func (b *Backend) Where() (base, tokenFile string) {
-	n, problem := b.surface.find(b.opts.Env, b.state, readRegular)
-	if problem != nil {
-		return "", ""
-	}
-	return n.base(), n.tokenFile(&b.surface.Discovery)
-}
-
-// Refuse is Surface.Refuse with the address of the present attachment.
+// Refuse is Surface.Refuse with the address that the instance was looked for at
+// last.
 func (b *Backend) Refuse(verb string, r *broker.Refusal) json.RawMessage {
 	b.mu.Lock()
-	att := b.att
+	last := b.last
 	b.mu.Unlock()
-	if att == nil {
+	if last.port == 0 {
 		return b.surface.Refuse(verb, r)
 	}
-	return b.surface.Refuse(verb, r, att.base())
+	return b.surface.Refuse(verb, r, last.base())
 }
 
 // runtimeID is that of the present attachment; the lock is held.

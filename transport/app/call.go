@@ -31,6 +31,7 @@ type Call struct {
 	att    *attachment
 	wrote  bool // a write was handed over; what became of it may be unknown
 	ended  bool // the caller had gone before it was done
+	other  bool // an answer named another process than the one that was attached
 	unlock func()
 }
 
@@ -59,7 +60,7 @@ func (b *Backend) call(ctx context.Context, call *broker.Call) (answer broker.An
 		document = problem.JSON()
 	}
 	answer.Result = Result(b.clean(document), problem != nil)
-	if c.att != nil {
+	if c.att != nil && !c.other { // else it is not known which of the two it is of
 		answer.RuntimeID = c.att.runtimeID
 	}
 	return answer, nil
@@ -76,7 +77,7 @@ func (b *Backend) answer(c *Call, call *broker.Call) (document json.RawMessage, 
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			b.opts.Log.Error("a tool of an app panicked", slog.String("verb", params.Name), slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
+			b.opts.Log.Error("a tool of an app panicked", slog.String("verb", params.Name), slog.String("panic", string(b.hide([]byte(fmt.Sprint(v))))), slog.String("stack", string(debug.Stack())))
 			document, problem = nil, c.maybe(NewProblem(InternalError, "The tool "+params.Name+" failed inside the adapter.", map[string]any{"reason": "panic"}))
 		}
 	}()
@@ -186,6 +187,9 @@ func (c *Call) send(r Request) (*Reply, *Problem) {
 		}
 		return nil, c.failed(failed)
 	}
+	if reply.Status/100 != 2 { // what is told of it is cut, and half a token would not be found
+		reply.Body = c.b.clean(reply.Body)
+	}
 	if reply.Status == http.StatusUnauthorized {
 		c.wrote = false
 		c.b.drop(c.att)
@@ -245,6 +249,7 @@ func (c *Call) judge(endpoint Endpoint, reply *Reply) *Problem {
 	said := identity{}
 	if ok {
 		if said = readIdentity(reply.Body); said.valid && said.id != c.att.runtimeID {
+			c.other = true
 			c.b.drop(c.att)
 		}
 	}
@@ -344,13 +349,18 @@ func (b *Backend) clean(document json.RawMessage) json.RawMessage {
 	if err := v.Format(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err == nil {
 		document = json.RawMessage(v)
 	}
+	return b.hide(document)
+}
+
+// hide cuts the tokens that were read out of a text.
+func (b *Backend) hide(text []byte) []byte {
 	b.mu.Lock()
 	known := slices.Clone(b.known)
 	b.mu.Unlock()
 	for _, token := range known {
-		document = bytes.ReplaceAll(document, []byte(token), []byte(redacted))
+		text = bytes.ReplaceAll(text, []byte(token), []byte(redacted))
 	}
-	return document
+	return text
 }
 
 // redacted stands where a credential stood.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"errors"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -122,6 +123,9 @@ func (s *Surface) token(n named, read readFile) (string, *Problem) {
 	d := &s.Discovery
 	raw, err := read(n.tokenFile(d), maxTokenFile)
 	token := string(bytes.TrimSpace(raw))
+	if errors.Is(err, errForeign) {
+		return "", s.unavailable(s.Sentences.NoToken, n, "no_token").With("reason", "other_user")
+	}
 	if err != nil || !d.Token.MatchString(token) {
 		return "", s.unavailable(s.Sentences.NoToken, n, "no_token")
 	}

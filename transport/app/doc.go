@@ -38,8 +38,7 @@
 //     over the JSON documents of answers. The tools that it polls with may be
 //     Internal: not listed, callable by the broker on the control lane.
 //   - [Surface.Names] lists the environment names that make up an instance;
-//     [Backend.Where] says what a session-bound instance points at, without
-//     reaching it.
+//     Options.TokenFile judges the token file of one that a session names.
 //
 // # Refuses
 //

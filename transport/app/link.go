@@ -13,6 +13,7 @@ type link struct {
 
 	mu     sync.Mutex
 	writes int
+	begins bool // the next write is the first of a request
 	sealed bool
 }
 
@@ -21,28 +22,32 @@ var (
 	errStale  = errors.New("the connection had ended before the request was sent")
 )
 
-// Write refuses a connection that the other side has closed: what is written
-// there is read by nobody, and the caller could not tell.
+// Write does not begin a request on a connection that the other side has closed:
+// what is written there is read by nobody, and the caller could not tell. What
+// comes in the middle of a request may be its answer.
 func (l *link) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	switch {
 	case l.sealed:
 		l.mu.Unlock()
 		return 0, errSealed
-	case hasEnded(l.Conn):
+	case l.begins && hasEnded(l.Conn):
 		l.sealed = true
 		l.mu.Unlock()
 		return 0, errStale
 	}
+	l.begins = false
 	l.writes++
 	l.mu.Unlock()
 	return l.Conn.Write(p)
 }
 
-// mark is how much had been written when a request got the connection.
+// mark is how much had been written when a request gets the connection, which it
+// is called for.
 func (l *link) mark() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.begins = true
 	return l.writes
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -49,6 +50,29 @@ func TestAConnectionThatHasEndedIsNotWrittenOn(t *testing.T) {
 	near.Close()
 	if got, err := io.ReadAll(far); err != nil || string(got) != "a" {
 		t.Errorf("%q %v", got, err)
+	}
+}
+
+// An app that has seen enough of a long request may answer before its end. The
+// rest is written all the same, and the answer is read.
+func TestAnAnswerInTheMiddleOfARequestIsNoEnd(t *testing.T) {
+	near, far := joined(t)
+	near.mark()
+	if _, err := near.Write([]byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := far.Write([]byte("no")); err != nil {
+		t.Fatal(err)
+	}
+	for !hasEnded(near.Conn) { // until it has arrived
+		runtime.Gosched()
+	}
+	if _, err := near.Write([]byte("b")); err != nil {
+		t.Errorf("%v", err)
+	}
+	near.mark()
+	if _, err := near.Write([]byte("c")); !errors.Is(err, errStale) {
+		t.Errorf("the next request: %v", err)
 	}
 }
 

@@ -11,29 +11,30 @@ import (
 type spoken struct {
 	code   string
 	reason string // detail.reason
+	ran    bool   // the app had been asked, and was not heard to the end
 }
 
 // spokenCodes has the codes of the broker that mean something to a caller of an
 // app. Every other is a conflict: the broker cannot take the call now, and says
 // why in detail.berth.
 var spokenCodes = map[broker.Code]spoken{
-	broker.CodeVerbUnknown:         {InvalidArgument, ""},
-	broker.CodeProfileUnknown:      {InvalidArgument, ""},
-	broker.CodeInvalidArguments:    {InvalidArgument, ""},
-	broker.CodeIdempotencyKey:      {InvalidArgument, ""},
-	broker.CodeRequestTooLarge:     {InvalidArgument, ""},
-	broker.CodeRequestIncomplete:   {InvalidArgument, ""},
-	broker.CodeDuplicateRequestID:  {InvalidArgument, ""},
-	broker.CodeCallTimeout:         {BackendUnavailable, "timeout"},
-	broker.CodeIdleTimeout:         {BackendUnavailable, "timeout"},
-	broker.CodeStartTimeout:        {BackendUnavailable, "timeout"},
-	broker.CodeBackendUnavailable:  {BackendUnavailable, "closed"},
-	broker.CodeBackendRefused:      {BackendUnavailable, "closed"},
-	broker.CodeOutcomeUnknown:      {BackendUnavailable, "closed"},
-	broker.CodeAnswerTooLarge:      {UpstreamError, "too_large"},
-	broker.CodeInternal:            {InternalError, "broker"},
-	broker.CodeInstanceMismatch:    {InstanceMismatch, ""},
-	broker.CodeIdentityUnavailable: {IdentityUnavailable, ""},
+	broker.CodeVerbUnknown:         {code: InvalidArgument},
+	broker.CodeProfileUnknown:      {code: InvalidArgument},
+	broker.CodeInvalidArguments:    {code: InvalidArgument},
+	broker.CodeIdempotencyKey:      {code: InvalidArgument},
+	broker.CodeRequestTooLarge:     {code: InvalidArgument},
+	broker.CodeRequestIncomplete:   {code: InvalidArgument},
+	broker.CodeDuplicateRequestID:  {code: InvalidArgument},
+	broker.CodeCallTimeout:         {code: BackendUnavailable, reason: "timeout", ran: true},
+	broker.CodeIdleTimeout:         {code: BackendUnavailable, reason: "timeout", ran: true},
+	broker.CodeStartTimeout:        {code: BackendUnavailable, reason: "timeout"},
+	broker.CodeBackendUnavailable:  {code: BackendUnavailable, reason: "closed"},
+	broker.CodeBackendRefused:      {code: BackendUnavailable, reason: "closed"},
+	broker.CodeOutcomeUnknown:      {code: BackendUnavailable, reason: "closed", ran: true},
+	broker.CodeAnswerTooLarge:      {code: UpstreamError, reason: "too_large"},
+	broker.CodeInternal:            {code: InternalError, reason: "broker"},
+	broker.CodeInstanceMismatch:    {code: InstanceMismatch},
+	broker.CodeIdentityUnavailable: {code: IdentityUnavailable},
 }
 
 // Refuse writes a refusal of the broker in the shape of this surface: the JSON
@@ -74,7 +75,7 @@ func (s *Surface) Refuse(verb string, r *broker.Refusal, tried ...string) json.R
 		detail["reason"] = said.reason
 	}
 	if said.code == BackendUnavailable {
-		if len(tried) == 1 && said.reason != "" {
+		if len(tried) == 1 && said.ran {
 			message = fill(s.Sentences.Stopped, "{base}", tried[0]) + " " + message
 		}
 		detail["tried"] = append([]string{}, tried...)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/broker"
@@ -72,8 +74,18 @@ type notesApp struct {
 
 func startNotes(t *testing.T) *notesApp {
 	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startNotesOn(t, l)
+}
+
+func startNotesOn(t *testing.T, l net.Listener) *notesApp {
+	t.Helper()
 	n := &notesApp{}
-	n.Server = httptest.NewServer(http.HandlerFunc(n.serve))
+	n.Server = &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(n.serve)}}
+	n.Start()
 	t.Cleanup(n.Close)
 	dir := t.TempDir()
 	_, port, err := net.SplitHostPort(n.Listener.Addr().String())
@@ -168,10 +180,6 @@ func TestAnotherAppIsATable(t *testing.T) {
 	if got := app.requests(); got != "GET /up, GET /shelf/3, PUT /shelf/3" {
 		t.Errorf("asked: %s", got)
 	}
-	base, token := b.Where()
-	if base != app.URL || filepath.Base(token) != "token."+app.env["NOTES_PORT"] {
-		t.Errorf("%s %s", base, token)
-	}
 	if got := string(b.Refuse("list_notes", broker.Refuse(broker.CodeCallTimeout, "Too late.", nil))); !strings.Contains(got, `"tried":["`+app.URL+`"]`) {
 		t.Errorf("%s", got)
 	}
@@ -211,6 +219,7 @@ func TestAServerThatHangsUpAfterEachHealthCheckIsNotAskedForEver(t *testing.T) {
 
 func TestHealthIsJudgedByWhatItSays(t *testing.T) {
 	tests := []struct{ name, body, want string }{
+		{"another status", `201`, `"not_notes":["BASE"],"status":201`},
 		{"no JSON", `ok`, `"not_notes":["BASE"],"status":200`},
 		{"no status", `{}`, `"not_notes":["BASE"],"status":200`},
 		{"not ok", `{"status":"starting"}`, `"not_notes":["BASE"],"status":200`},
@@ -220,7 +229,14 @@ func TestHealthIsJudgedByWhatItSays(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			app := startNotes(t)
-			app.healthy = func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(tt.body)) }
+			app.healthy = func(w http.ResponseWriter, _ *http.Request) {
+				if tt.body == "201" {
+					w.WriteHeader(http.StatusCreated)
+					w.Write([]byte(`{"status":"ok"}`))
+					return
+				}
+				w.Write([]byte(tt.body))
+			}
 			_, conn := openNotes(t, Options{Env: app.env})
 			text, isError := callNotes(t, conn, "list_notes", `{"shelf":1}`)
 			if !isError || !strings.Contains(text, strings.ReplaceAll(tt.want, "BASE", app.URL)) {
@@ -264,38 +280,149 @@ func TestWhatSpeaksNoHTTPIsNotTheApp(t *testing.T) {
 	}
 }
 
-func TestACallWaitsNoLongerThanItsLimits(t *testing.T) {
+// What is told of an error is cut, also where a token stands: no half of one is
+// left. This app's tokens have no form that would show what they are.
+func TestACutLeavesNoHalfOfAToken(t *testing.T) {
 	app := startNotes(t)
-	release := make(chan struct{})
-	app.answer = func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-release:
-		case <-r.Context().Done():
-		}
+	var body string
+	app.answer = func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		w.Write([]byte(body))
 	}
-	t.Cleanup(func() { close(release) })
-	_, conn := openNotes(t, Options{Env: app.env, Limits: Limits{Request: 50 * time.Millisecond, Call: 80 * time.Millisecond}})
-	text, isError := callNotes(t, conn, "add_note", `{"shelf":1,"text":"x"}`)
-	if !isError || !strings.Contains(text, `"outcome_unknown":true,"reason":"timeout"`) || !strings.Contains(text, "It may be done; list_notes tells.") {
-		t.Errorf("%s", text)
+	_, conn := openNotes(t, Options{Env: app.env})
+	for before := range len("abcdefgh") {
+		for _, body = range []string{
+			`{"detail":"` + strings.Repeat("é", maxRelayed-before) + `\u0061bcdefgh"}`,
+			`{"detail":[{"loc":["` + strings.Repeat("é", maxField-before) + `abcdefgh"],"type":"t"}]}`,
+		} {
+			text, isError := callNotes(t, conn, "list_notes", `{"shelf":1}`)
+			rest, _, _ := strings.Cut(text[strings.LastIndex(text, "é")+len("é"):], `"`)
+			if !isError || !strings.HasPrefix(redacted+" (t)", rest) {
+				t.Errorf("%d characters before the end is left %q", before, rest)
+			}
+		}
 	}
 }
 
-func TestACallThatWaitsForItsTurnInVainHasDoneNothing(t *testing.T) {
-	app := startNotes(t)
-	b, conn := openNotes(t, Options{Env: app.env, Limits: Limits{Call: 50 * time.Millisecond}})
-	b.alone["add_note"] <- struct{}{} // another call has it
-	text, isError := callNotes(t, conn, "add_note", `{"shelf":1,"text":"y"}`)
-	if !isError || !strings.Contains(text, `"conflict"`) || !strings.Contains(text, "nothing was changed") || app.requests() != "" {
-		t.Errorf("%s; asked: %s", text, app.requests())
+// piped is a listener inside the process, for a bubble: what travels over it
+// takes no time there.
+type piped struct {
+	conns chan net.Conn
+	over  chan struct{}
+	once  sync.Once
+}
+
+func (p *piped) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.over:
+		return nil, net.ErrClosed
 	}
-	if text, isError := callNotes(t, conn, "list_notes", `{"shelf":1}`); isError {
-		t.Errorf("another tool waits too: %s", text)
+}
+
+func (p *piped) Close() error   { p.once.Do(func() { close(p.over) }); return nil }
+func (p *piped) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7} }
+
+func (p *piped) dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	p.conns <- server
+	return client, nil
+}
+
+// inBubble runs a test against the app inside a bubble, so that limits are those
+// of its clock, however busy the machine is.
+func inBubble(t *testing.T, limits Limits, test func(t *testing.T, app *notesApp, b *Backend, conn broker.Conn)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &piped{conns: make(chan net.Conn), over: make(chan struct{})}
+		app := startNotesOn(t, p)
+		b, conn := openNotes(t, Options{Env: app.env, Limits: limits, Dial: p.dial})
+		test(t, app, b, conn)
+	})
+}
+
+// silent reads a request and answers nothing until its caller has gone.
+func silent(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+}
+
+func TestACallWaitsNoLongerThanItsLimits(t *testing.T) {
+	tests := []struct {
+		name   string
+		limits Limits
+		after  time.Duration
+	}{
+		{"of a request", Limits{}, 30 * time.Second},
+		{"of a call", Limits{Call: 20 * time.Second}, 20 * time.Second},
 	}
-	<-b.alone["add_note"]
-	for range 2 { // the turn is given back
-		if text, isError := callNotes(t, conn, "add_note", `{"shelf":1,"text":"y"}`); isError {
-			t.Errorf("%s", text)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, tt.limits, func(t *testing.T, app *notesApp, _ *Backend, conn broker.Conn) {
+				app.answer = silent
+				began := time.Now()
+				text, isError := callNotes(t, conn, "add_note", `{"shelf":1,"text":"x"}`)
+				if !isError || !strings.Contains(text, `"outcome_unknown":true,"reason":"timeout"`) || !strings.Contains(text, "It may be done; list_notes tells.") {
+					t.Errorf("%s", text)
+				}
+				if took := time.Since(began); took != tt.after {
+					t.Errorf("it took %s", took)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAppThatSaysNothingIsNotWaitedForLong(t *testing.T) {
+	inBubble(t, Limits{}, func(t *testing.T, app *notesApp, _ *Backend, conn broker.Conn) {
+		app.healthy = silent
+		began := time.Now()
+		var calls sync.WaitGroup
+		for range 100 {
+			calls.Go(func() {
+				if text, isError := callNotes(t, conn, "list_notes", `{"shelf":1}`); !isError || !strings.Contains(text, `"message":"notes is not running."`) {
+					t.Errorf("%s", text)
+				}
+			})
 		}
-	}
+		calls.Wait()
+		if took := time.Since(began); took != 3*time.Second || app.requests() != "GET /up" {
+			t.Errorf("after %s, having asked %s", took, app.requests())
+		}
+	})
+}
+
+func TestAnAddressThatTakesNoConnectionIsNotWaitedForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		app := startNotesOn(t, &piped{conns: make(chan net.Conn), over: make(chan struct{})})
+		_, conn := openNotes(t, Options{Env: app.env, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		began := time.Now()
+		text, isError := callNotes(t, conn, "list_notes", `{"shelf":1}`)
+		if took := time.Since(began); !isError || !strings.Contains(text, "notes is not running.") || took != 3*time.Second {
+			t.Errorf("after %s: %s", took, text)
+		}
+	})
+}
+
+func TestACallThatWaitsForItsTurnInVainHasDoneNothing(t *testing.T) {
+	inBubble(t, Limits{}, func(t *testing.T, app *notesApp, b *Backend, conn broker.Conn) {
+		b.alone["add_note"] <- struct{}{} // another call has it
+		began := time.Now()
+		text, isError := callNotes(t, conn, "add_note", `{"shelf":1,"text":"y"}`)
+		if !isError || !strings.Contains(text, `"conflict"`) || !strings.Contains(text, "nothing was changed") || app.requests() != "" || time.Since(began) != 40*time.Second {
+			t.Errorf("after %s: %s; asked: %s", time.Since(began), text, app.requests())
+		}
+		if text, isError := callNotes(t, conn, "list_notes", `{"shelf":1}`); isError {
+			t.Errorf("another tool waits too: %s", text)
+		}
+		<-b.alone["add_note"]
+		for range 2 { // the turn is given back
+			if text, isError := callNotes(t, conn, "add_note", `{"shelf":1,"text":"y"}`); isError {
+				t.Errorf("%s", text)
+			}
+		}
+	})
 }

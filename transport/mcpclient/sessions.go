@@ -59,9 +59,11 @@ type session struct {
 const (
 	// maxSiblings limits the sessions of one life.
 	maxSiblings = 8
-	// sessionWait is how long a session may take to begin, sessionRetry how long
+	// sessionWait is how long a session may take to begin, sessionWaits how many
+	// attempts a call waits for, one after the other, and sessionRetry how long
 	// the shared connection does when that came to nothing.
 	sessionWait  = 5 * time.Second
+	sessionWaits = 3
 	sessionRetry = time.Minute
 )
 
@@ -200,38 +202,54 @@ func (m *manifold) sibling(ctx context.Context, capabilities string) *session {
 		s = &sibling{}
 		m.siblings[capabilities] = s
 	}
-	switch {
-	case s == nil || m.never:
-		return nil
-	case s.making != nil:
-	case s.now != nil && !s.now.life.over():
-		s.now.calls++
-		return s.now
-	case time.Now().Before(s.notBefore):
-		return nil
-	default:
-		making := make(chan struct{})
-		s.making = making
-		m.main.desk.background(func(ctx context.Context) {
-			defer close(making)
-			m.make(ctx, capabilities, s)
-		})
+	for range sessionWaits {
+		switch {
+		case s == nil || m.never || m.main.life.over():
+			return nil
+		case s.making != nil:
+		case s.now != nil && !s.now.life.over():
+			s.now.calls++
+			return s.now
+		case time.Now().Before(s.notBefore):
+			return nil
+		default:
+			m.start(capabilities, s)
+		}
+		if !m.await(ctx, s.making) {
+			return nil
+		}
+		if s.now != nil {
+			s.now.calls++
+			return s.now
+		}
+		// It came to nothing; or it was lost before this caller saw it, and the
+		// next is being made.
 	}
-	making := s.making
+	return nil
+}
+
+// start begins an attempt at a session. The caller holds the lock.
+func (m *manifold) start(capabilities string, s *sibling) {
+	making := make(chan struct{})
+	s.making = making
+	m.main.desk.background(func(ctx context.Context) {
+		defer close(making)
+		m.make(ctx, capabilities, s)
+	})
+}
+
+// await waits without the lock, which the caller holds before and after, until
+// an attempt is over; false: something else was over sooner.
+func (m *manifold) await(ctx context.Context, making <-chan struct{}) bool {
 	m.mu.Unlock()
-	ready := false
+	defer m.mu.Lock()
 	select {
 	case <-making:
-		ready = true
+		return true
 	case <-m.main.life.done:
 	case <-ctx.Done():
 	}
-	m.mu.Lock()
-	if !ready || s.now == nil {
-		return nil
-	}
-	s.now.calls++
-	return s.now
+	return false
 }
 
 // release ends the use of a session.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"berth/broker"
 )
@@ -426,4 +427,59 @@ func TestASessionThatMeetsAnOldTokenIsBegunAgain(t *testing.T) {
 	if n := b.counts("initialize"); n["token-1"] != 1 || n["token-2"] != 1 || len(n) != 2 || i.runs.Load() != 2 {
 		t.Errorf("sessions by token: %v, %d runs", n, i.runs.Load())
 	}
+}
+
+// A session may be lost, and the next be on its way, before a call that waited
+// for the first sees it. Answered over the shared connection, of the other era,
+// its tools could not ask.
+func TestACallThatMissedItsSessionWaitsForTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := make(chan struct{}), make(chan struct{})
+		s := &sibling{making: first}
+		m := &manifold{main: &httpConn{life: newLife()}, siblings: map[string]*sibling{"{}": s}, open: map[*session]struct{}{}}
+		got := make(chan *session, 1)
+		go func() { got <- m.sibling(t.Context(), "{}") }()
+		synctest.Wait()
+		m.mu.Lock()
+		s.making = second // the first was made, used by another call, and lost
+		m.mu.Unlock()
+		close(first)
+		synctest.Wait()
+		select {
+		case c := <-got:
+			t.Fatalf("it did not wait: %v", c)
+		default:
+		}
+		made := &session{httpConn: &httpConn{life: newLife()}}
+		m.mu.Lock()
+		s.making, s.now = nil, made
+		m.mu.Unlock()
+		close(second)
+		if c := <-got; c != made || c.calls != 1 {
+			t.Errorf("got %v", c)
+		}
+	})
+}
+
+func TestNoCallWaitsForSessionsForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sibling{making: make(chan struct{})}
+		m := &manifold{main: &httpConn{life: newLife()}, siblings: map[string]*sibling{"{}": s}, open: map[*session]struct{}{}}
+		got := make(chan *session, 1)
+		go func() { got <- m.sibling(t.Context(), "{}") }()
+		for n := range sessionWaits {
+			synctest.Wait()
+			if len(got) > 0 {
+				t.Fatalf("it gave up after %d attempts", n)
+			}
+			m.mu.Lock()
+			over := s.making
+			s.making = make(chan struct{}) // that one was lost, too
+			m.mu.Unlock()
+			close(over)
+		}
+		if c := <-got; c != nil {
+			t.Errorf("got %v", c)
+		}
+	})
 }

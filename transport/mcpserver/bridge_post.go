@@ -125,13 +125,15 @@ func (r *bridge) missing(cause error) {
 	told := r.told
 	r.told = true
 	r.mu.Unlock()
-	if !told {
-		var u *url.Error
-		if errors.As(cause, &u) {
-			cause = u.Err // the address is in it again
-		}
-		r.tell("no broker is running (%v); start one with `berth serve`", cause)
+	if told {
+		return
 	}
+	var u *url.Error
+	if !errors.As(cause, &u) { // it was not found, and what was found says so
+		r.tell("%v", cause)
+		return
+	}
+	r.tell("no broker is running (%v); start one with `berth serve`", u.Err) // the address is in u again
 }
 
 // notify delivers a notification or a response. A cancel waits until the

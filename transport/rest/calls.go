@@ -90,6 +90,9 @@ func (a *api) run(ctx context.Context, caller broker.Principal, c CallRequest) C
 		answer.Job = reply.Job.Handle(reply.Replayed)
 	case reply.Answer != nil:
 		answer.Result, answer.Error, answer.RuntimeID = reply.Answer.Result, reply.Answer.Error, text(reply.Answer.RuntimeID)
+		if answer.Untracked = reply.Untracked; reply.Tracked != nil {
+			answer.Tracked = reply.Tracked.Handle(reply.Replayed)
+		}
 	case reply.Cancelled:
 		answer.Refusal = broker.Refuse(broker.CodeCancelled, "The call was cancelled.", nil).JSON()
 	default:

@@ -131,6 +131,10 @@ func TestCallTellsEveryKindOfReplyApart(t *testing.T) {
 		{"a refusal", actors.Reply{Refusal: broker.Refuse(broker.CodeOverloaded, "Full.", nil).Retry(time.Second)},
 			`{"Refusal":{"code":"overloaded","message":"Full.","retryable":true,"retry_after_ms":1000},"RuntimeId":null,"Timing":null}`},
 		{"a job", actors.Reply{Job: &failed}, `{"Job":` + string(failed.Handle(false)) + `,"RuntimeId":null,"Timing":null}`},
+		{"an answer with a job beside it", actors.Reply{Answer: &broker.Answer{Result: json.RawMessage(`{"x":1.0}`), RuntimeID: "r"}, Tracked: &failed},
+			`{"Result":{"x":1.0},"Tracked":` + string(failed.Handle(false)) + `,"RuntimeId":"r","Timing":null}`},
+		{"an answer that no job could be written for", actors.Reply{Answer: &broker.Answer{Result: json.RawMessage(`{"x":1.0}`), RuntimeID: "r"}, Untracked: true},
+			`{"Result":{"x":1.0},"Untracked":true,"RuntimeId":"r","Timing":null}`},
 		{"a replayed job", actors.Reply{Job: &failed, Replayed: true}, `{"Job":` + string(failed.Handle(true)) + `,"RuntimeId":null,"Timing":null}`},
 		{"cancelled", actors.Reply{Cancelled: true}, `{"Refusal":{"code":"cancelled","message":"The call was cancelled.","retryable":false},"RuntimeId":null,"Timing":null}`},
 	} {

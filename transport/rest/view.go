@@ -177,6 +177,8 @@ type CallAnswer struct {
 	Result    json.RawMessage  `json:",omitempty"` // what the backend answered, as it stands
 	Error     *broker.RPCError `json:",omitempty"` // the backend's JSON-RPC error, as it stands
 	Job       json.RawMessage  `json:",omitempty"` // the call became this job
+	Tracked   json.RawMessage  `json:",omitempty"` // beside Result: the job that follows the work which it says was started
+	Untracked bool             `json:",omitempty"` // beside Result: there is such work, and no job could be written
 	Refusal   json.RawMessage  `json:",omitempty"` // code, message, detail, retryable, retry_after_ms
 	RuntimeID *string          `json:"RuntimeId"`  // incarnation that answered
 	Timing    *Timing

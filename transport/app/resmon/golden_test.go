@@ -137,6 +137,40 @@ func (r *rig) plain(text string) string {
 	return aPort.ReplaceAllString(text, "127.0.0.1:PORT")
 }
 
+func TestThePageExplainsEveryDetailOfARefusal(t *testing.T) {
+	page, err := os.ReadFile(userPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, f := range files {
+		ar, err := txtar.ParseFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, scene := range ar.Files {
+			_, text, refused := strings.Cut(string(scene.Data), "\nerror: ")
+			var r refusal
+			if refused && json.Unmarshal([]byte(text), &r) != nil {
+				t.Fatalf("%s, %s: no refusal", f, scene.Name)
+			}
+			for key := range r.Detail {
+				if !seen[key] && !strings.Contains(string(page), "`"+key+"`") && !strings.Contains(string(page), "`"+key+": ") {
+					t.Errorf("%s, %s: the page does not explain %s", f, scene.Name, key)
+				}
+				seen[key] = true
+			}
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d details were seen", len(seen))
+	}
+}
+
 func TestNoTranscriptIsLeftOver(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {

@@ -134,6 +134,50 @@ func TestTheContentOfAnotherProcessIsDiscarded(t *testing.T) {
 	got.detail(t, `{"actual_runtime_id":"`+foreign+`","expected_runtime_id":"`+r.fake.RuntimeID()+`"}`)
 }
 
+// An answer that names another process ends the attachment, bound or not; who
+// answered is then not claimed.
+func TestAnAnswerOfAnotherProcessEndsTheAttachment(t *testing.T) {
+	r := small(t)
+	r.good("health", `{}`)
+	checks := func() (n int) {
+		for _, q := range r.fake.Requests() {
+			if q.Path == "/api/health" {
+				n++
+			}
+		}
+		return n
+	}
+	before := checks()
+	r.fake.Inject(resmontest.WrongIdentity(foreign), resmontest.Scope{Template: "/api/executions/{exec_id}", Times: 1})
+	if a := r.call("get_execution", `{"exec_id":5}`); a.isError || a.runtimeID != "" || !strings.Contains(a.text, foreign) {
+		t.Errorf("%q: %s", a.runtimeID, a.text)
+	}
+	if a := r.call("list_routines", `{}`); a.runtimeID != r.fake.RuntimeID() || checks() != before+1 {
+		t.Errorf("answered by %q after %d health checks more", a.runtimeID, checks()-before)
+	}
+}
+
+func TestAnIdentityInAnyAnswerIsChecked(t *testing.T) {
+	r := small(t)
+	said := func(id string) map[string]any {
+		return map[string]any{"secret": "content", "identity": map[string]any{"contract_version": 1, "runtime_id": id, "schema_version": nil, "corpus_id": nil, "build_id": nil}}
+	}
+	for id, code := range map[string]string{foreign: "instance_mismatch", "nonsense": "identity_unavailable", r.fake.RuntimeID(): ""} {
+		r.fake.Clear()
+		r.fake.Inject(resmontest.Body(200, said(id)), resmontest.Scope{Template: "/api/documents/{doc_id}/why"})
+		a := r.bound(r.fake.RuntimeID(), "explain_match", `{"doc_id":1}`)
+		if code == "" {
+			if a.isError {
+				t.Errorf("%s", a.text)
+			}
+			continue
+		}
+		if got := a.refusal(t); got.Error != code || strings.Contains(a.text, "content") {
+			t.Errorf("%s: %s", id, a.text)
+		}
+	}
+}
+
 func TestABoundCallOfAnAbsentRunIsNotFound(t *testing.T) {
 	r := small(t)
 	got := r.refused("get_execution", `{"exec_id":999,"expected_runtime_id":"`+r.fake.RuntimeID()+`"}`)

@@ -55,6 +55,14 @@ func TestACursorWalksEveryPaperOnce(t *testing.T) {
 	}
 }
 
+func TestASearchSendsWhatItWasGiven(t *testing.T) {
+	r := small(t)
+	r.good("search_corpus", `{"query":"x","mode":"semantic","sources":["arxiv"],"date_from":"2026-01-01","date_to":"2026-02-01","limit":3,"further":1}`)
+	if got := r.last(); got != `{"query":"x","limit":3,"sort":"similarity","sources":["arxiv"],"date_from":"2026-01-01","date_to":"2026-02-01"}` {
+		t.Errorf("sent %s", got)
+	}
+}
+
 func TestAnOffsetIsRefusedAndNotIgnored(t *testing.T) {
 	r := small(t)
 	for _, v := range []string{"0", "5", `"0"`, "false", "{}"} {
@@ -153,6 +161,17 @@ func TestSourcesSayWhetherAKeyIsThere(t *testing.T) {
 	}
 }
 
+// Whatever stands where a word for the state of a key should, it is none.
+func TestAStateOfAKeyIsOneOfThreeWords(t *testing.T) {
+	r := small(t)
+	r.fake.Inject(resmontest.Body(200, map[string]any{"credentials": map[string]any{"x_key": map[string]any{"status": "hunter2-the-key"}, "y_key": map[string]any{"status": "present", "value": "hunter2"}}}), resmontest.Scope{Template: "/api/credentials"})
+	r.fake.Inject(resmontest.Body(200, []map[string]any{{"slug": "x", "credential_name": "x_key"}, {"slug": "y", "credential_name": "y_key"}}), resmontest.Scope{Template: "/api/repositories/catalog"})
+	a := r.call("list_sources", `{}`)
+	if strings.Contains(a.text, "hunter2") || strings.Count(a.text, `"credential_status":null`) != 1 || !strings.Contains(a.text, `"credential_status":"present"`) {
+		t.Errorf("%s", a.text)
+	}
+}
+
 func TestRoutinesAreFilteredHere(t *testing.T) {
 	r := small(t)
 	all, active := r.good("list_routines", `{}`), r.good("list_routines", `{"active_only":"TRUE"}`)
@@ -214,73 +233,6 @@ func TestARoutineIsTotalsAndHoldsNoAddress(t *testing.T) {
 	r.fake.Clear()
 	if got := r.refused("get_routine", `{"routine_id":99}`); got.Error != "not_found" {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestAFilterLooksBeyondTheFirstPage(t *testing.T) {
-	r := run(t, resmontest.Options{})
-	failed := r.good("list_executions", `{"status":"failed"}`) // one of the oldest of 1,300
-	if fmt.Sprint(ids(t, failed["executions"], "id")) != "["+r.id(r.fake.ExecutionID(resmontest.RunFailed))+"]" || fmt.Sprint(failed["total"]) != "1" || failed["has_more"] != false || failed["truncated"] != nil {
-		t.Errorf("%v", failed)
-	}
-	of := r.good("list_executions", `{"routine_id":"2","limit":3,"offset":2}`)
-	if len(of["executions"].([]any)) != 3 || of["total"] != nil || of["has_more"] != true {
-		t.Errorf("%v", of)
-	}
-	if none := r.good("list_executions", `{"status":"paused"}`); len(none["executions"].([]any)) != 0 || fmt.Sprint(none["total"]) != "0" {
-		t.Errorf("%v", none)
-	}
-	plain := r.good("list_executions", `{"limit":1000,"offset":1250}`)
-	if fmt.Sprint(plain["count"]) != "50" || fmt.Sprint(plain["total"]) != "1300" || plain["has_more"] != false {
-		t.Errorf("%v %v %v", plain["count"], plain["total"], plain["has_more"])
-	}
-	if first := r.good("list_executions", `{}`); fmt.Sprint(first["count"]) != "25" || first["total"] != nil || first["has_more"] != true {
-		t.Errorf("%v", first)
-	}
-	if beyond := r.good("list_executions", `{"offset":5000}`); fmt.Sprint(beyond["count"]) != "0" || beyond["total"] != nil {
-		t.Errorf("a total that was not seen: %v", beyond)
-	}
-
-	bounded := *Surface()
-	bounded.Tools = newTools(1)
-	b := reachBy(t, &bounded, r.fake, app.Options{Env: r.fake.Env()})
-	got := b.good("list_executions", `{"status":"failed"}`)
-	if got["truncated"] != true || fmt.Sprint(got["searched"]) != "500" || got["note"] == nil || got["total"] != nil || got["has_more"] != nil {
-		t.Errorf("%v", got)
-	}
-	if got := b.good("list_executions", `{"status":"completed","limit":2}`); got["truncated"] != nil || got["has_more"] != true {
-		t.Errorf("%v", got)
-	}
-}
-
-func TestARunIsWholeWithReadableParameters(t *testing.T) {
-	r := small(t)
-	get := func(n int) map[string]any {
-		return r.good("get_execution", `{"exec_id":`+r.id(r.fake.ExecutionID(n))+`}`)
-	}
-	starts := get(resmontest.RunWithStarts)["parameters"].(map[string]any)["default_starts"].(map[string]any)["biorxiv"].(map[string]any)
-	if fmt.Sprint(starts["days"]) != "3" || starts["sentence"] == nil {
-		t.Errorf("%v", starts)
-	}
-	long := get(resmontest.RunWithEvents)
-	events, ok := long["progress_events"].(string)
-	var list []map[string]any
-	if err := json.Unmarshal([]byte(events), &list); !ok || err != nil || len(list) != 50 || list[49]["type"] != "complete" {
-		t.Errorf("%d events: %v", len(list), err)
-	}
-	if fmt.Sprint(long["progress_events_truncated"]) != "map[kept:50 total:60]" {
-		t.Errorf("%v", long["progress_events_truncated"])
-	}
-	if _, there := get(resmontest.RunFailed)["progress_events_truncated"]; there {
-		t.Error("nothing was cut, and it says so")
-	}
-	if run := get(resmontest.RunInterrupted); run["status"] != "interrupted" || run["interrupted_reason"] != "owner_dead" || fmt.Sprint(run["restarted_into"]) != "[9]" {
-		t.Errorf("%v", run)
-	}
-	coverage := get(resmontest.RunInPart)["coverage"].(map[string]any)
-	source := coverage["sources"].([]any)[0].(map[string]any)
-	if source["in_part"] != true || source["zero_reason"] != "answered_in_part" || source["zero_detail"].(map[string]any)["read"] == nil || fmt.Sprint(coverage["counts"].(map[string]any)["in_part"]) != "1" {
-		t.Errorf("%v", coverage)
 	}
 }
 
@@ -430,6 +382,16 @@ func TestReferencesAreOneTextOrTheArray(t *testing.T) {
 	}
 	if len(r.sent()) > 0 {
 		t.Errorf("sent %q", r.sent())
+	}
+}
+
+func TestAProfileInAListIsItsNamesAndSchemes(t *testing.T) {
+	r := small(t)
+	r.fake.Inject(resmontest.Body(200, map[string]any{"profiles": []map[string]any{{"id": 1, "kind": "person", "display_name": "Jane Doe", "names": []any{map[string]string{"value": "Jane Doe"}, map[string]string{"value": "J. Doe"}},
+		"identifiers": rawJSON(`{"scopus":{"value":"7"},"orcid":{"value":"0000-0002-1825-0097"}}`), "affiliations": []string{"X"}, "more": 1}}}), resmontest.Scope{Template: "/api/profiles"})
+	want := `{"profiles":[{"id":1,"kind":"person","name":"Jane Doe","display_name":"Jane Doe","names":["Jane Doe","J. Doe"],"aliases":["J. Doe"],"identifiers":["orcid","scopus"],"orcid":"0000-0002-1825-0097","affiliations":["X"],"basis_warning":null}],"count":1}`
+	if a := r.call("list_watch_profiles", `{}`); a.text != want {
+		t.Errorf("got  %s\nwant %s", a.text, want)
 	}
 }
 

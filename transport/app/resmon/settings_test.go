@@ -66,6 +66,7 @@ func TestAWithheldSettingIsRefusedByNameWithoutARequest(t *testing.T) {
 			got.detail(t, `{"withheld_keys":`+string(app.JSON(map[string]string{key: why}))+`}`)
 		}
 	}
+	r.refused("update_settings", `{"group":"ai","settings":{"ai\u005fcli_p\u0061th":"x"}}`).detail(t, `{"withheld_keys":{"ai_cli_path":"names the program that resmon starts"}}`)
 	if d.count() > 0 {
 		t.Errorf("%d connections", d.count())
 	}

@@ -89,6 +89,19 @@ func TestAValidationErrorNamesPlacesAndNoValues(t *testing.T) {
 	}
 }
 
+func TestAValidationErrorNamesTenPlacesAtMost(t *testing.T) {
+	r := small(t)
+	var rows []map[string]any
+	for i := range 15 {
+		rows = append(rows, map[string]any{"loc": []any{"body", "sources", i}, "type": "string_type", "input": "MARK"})
+	}
+	r.fake.Inject(resmontest.Body(422, map[string]any{"detail": rows}), resmontest.Scope{Template: "/api/search/sweep"})
+	got := r.refused("run_sweep", `{"query":"x","sources":["arxiv"]}`)
+	if fields, _ := got.Detail["fields"].([]any); len(fields) != 10 || fields[9] != "body.sources.9 (string_type)" {
+		t.Errorf("%v", got.Detail)
+	}
+}
+
 func TestRelayedTextIsCutAndHoldsNoToken(t *testing.T) {
 	for _, code := range []int{400, 403, 404, 409, 422, 500} {
 		r := small(t)

@@ -7,8 +7,39 @@ import (
 	"testing"
 
 	"berth/broker"
+	"berth/broker/catalog/catalogtest"
 	"berth/broker/catalog/schema"
 )
+
+// What the catalog's tests search in is this list.
+func TestTheListOfTheCatalogsTestsIsThisOne(t *testing.T) {
+	lists, err := catalogtest.Real()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(lists, func(l catalogtest.List) bool { return l.Backend == Name })
+	if at < 0 {
+		t.Fatal("there is none")
+	}
+	want := Surface().List(false)
+	if *update {
+		var entries [][]byte
+		for _, tool := range want {
+			entries = append(entries, tool.Raw)
+		}
+		golden(t, "../../../broker/catalog/catalogtest/lists/resmon.json", "[\n"+string(bytes.Join(entries, []byte(",\n")))+"\n]\n")
+		return
+	}
+	got := lists[at].Tools
+	if len(got) != len(want) {
+		t.Errorf("%d tools, want %d (-update writes them)", len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		if a, b := pretty(t, string(got[i].Raw)), pretty(t, string(want[i].Raw)); a != b {
+			t.Errorf("it has\n%s, the surface\n%s(-update writes it)", a, b)
+		}
+	}
+}
 
 func TestTheListIsTheContracts(t *testing.T) {
 	reads := []string{"explain_match", "export_references", "find_similar", "get_analytics", "get_execution", "get_execution_results", "get_paper_lifecycle", "get_profile_matches", "get_routine",

@@ -46,7 +46,7 @@ func TestASweepSendsWhatItWasGiven(t *testing.T) {
 	r := run(t, resmontest.Options{Data: resmontest.Small, MaxRuns: 9})
 	tests := []struct{ arguments, body string }{
 		{`{"query":"x","sources":["arxiv","none"]}`, `{"query":"x","repositories":["arxiv","none"],"max_results":50}`},
-		{`{"query":"x","sources":["arxiv"],"max_results":"7","date_from":"whenever","ai_enabled":"True","further":1}`, `{"query":"x","repositories":["arxiv"],"max_results":7,"date_from":"whenever","ai_enabled":true}`},
+		{`{"query":"x","sources":["arxiv"],"max_results":"7","date_from":"whenever","date_to":"later","ai_enabled":"True","further":1}`, `{"query":"x","repositories":["arxiv"],"max_results":7,"date_from":"whenever","date_to":"later","ai_enabled":true}`},
 	}
 	for _, tt := range tests {
 		r.good("run_sweep", tt.arguments)
@@ -112,6 +112,20 @@ func TestARoutineIsCreatedInactiveAndReadBack(t *testing.T) {
 	r.fake.Inject(resmontest.Body(200, map[string]any{"id": 9, "is_active": 1}), resmontest.Scope{Method: "GET", Template: "/api/routines/{routine_id}"})
 	if got = r.good("create_routine", `{"name":"n","keywords":["a"],"sources":["arxiv"],"schedule":"0 8 * * *"}`); !strings.Contains(got["detail"].(string), "active although") {
 		t.Errorf("%v", got)
+	}
+}
+
+// A routine's record may have deliveries and places of its own: neither leaves,
+// however it was read.
+func TestARoutineLeavesWithoutItsPlaces(t *testing.T) {
+	r := small(t)
+	record := map[string]any{"id": 9, "is_active": 0, "delivery": "planted@example.org", "deliveries": []string{"planted"}, "storage_settings": `{"export_directory":"/planted"}`}
+	r.fake.Inject(resmontest.Body(200, record), resmontest.Scope{Method: "GET", Template: "/api/routines/{routine_id}"})
+	r.fake.Inject(resmontest.Status(500), resmontest.Scope{Template: "/api/routines/{routine_id}/deliveries"})
+	for _, c := range [][2]string{{"get_routine", `{"routine_id":9}`}, {"create_routine", `{"name":"n","keywords":["a"],"sources":["arxiv"],"schedule":"0 8 * * *"}`}} {
+		if a := r.call(c[0], c[1]); a.isError || strings.Contains(a.text, "planted") || !strings.Contains(a.text, "<target>") {
+			t.Errorf("%s: %s", c[0], a.text)
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ type Fault struct {
 type Scope struct {
 	Method   string // empty is any
 	Template string // empty is any
+	But      string // a template that is spared
 	Skip     int    // how many of those pass by first
 	Times    int    // how many meet it; 0 is all
 }
@@ -103,7 +104,7 @@ func (f *Fake) meet(e *Request) []*Injected {
 	var names []string
 	for _, in := range f.faults {
 		s := in.scope
-		if in.off || (s.Method != "" && s.Method != e.Method) || (s.Template != "" && s.Template != e.Template) {
+		if in.off || (s.Method != "" && s.Method != e.Method) || (s.Template != "" && s.Template != e.Template) || (s.But != "" && s.But == e.Template) {
 			continue
 		}
 		if in.passed < s.Skip {

@@ -73,7 +73,9 @@ func TestFaultsThatAnswerInPlaceOfTheRoute(t *testing.T) {
 	t.Run("huge", func(t *testing.T) {
 		defer f.Clear()
 		f.Inject(Huge(), Scope{})
-		if got := get(t, f, "/api/health"); got.status != 200 || len(got.body) <= 32<<20 || !json.Valid(got.body) {
+		got := get(t, f, "/api/health")
+		filler := strings.TrimSuffix(strings.TrimPrefix(got.text(), `{"status":"ok","filler":"`), `"}`)
+		if got.status != 200 || len(filler) <= 32<<20 || strings.Trim(filler, "x") != "" { // it is JSON, which is slow to see by parsing it
 			t.Errorf("%d bytes of %d", len(got.body), got.status)
 		}
 	})

@@ -29,17 +29,26 @@ const usage = "usage: cmd -dir DIR [-data small|standard|large] [-stamp TEXT] [-
 
 var data = map[string]resmontest.Size{"small": resmontest.Small, "standard": resmontest.Standard, "large": resmontest.Large}
 
-// faults are those that are worth seeing from outside.
-var faults = map[string]resmontest.Fault{
-	"slow":             resmontest.Slow(5 * time.Second),
-	"drop_before":      resmontest.DropBefore(),
-	"drop_after_write": resmontest.DropAfterWrite(),
-	"cut_body":         resmontest.CutBody(),
-	"status_500":       resmontest.Status(500),
-	"missing_identity": resmontest.MissingIdentity(),
-	"not_json":         resmontest.NotJSON(),
-	"decline_semantic": resmontest.DeclineSemantic("No embedding model is configured."),
-	"queue_full":       resmontest.QueueFull(),
+// fault is one that can be seen from outside, and which requests meet it.
+type fault struct {
+	resmontest.Fault
+	scope resmontest.Scope
+}
+
+// attached spares the health check: an instance that does not confirm itself is
+// asked nothing else, and no fault would show.
+var attached = resmontest.Scope{But: "/api/health"}
+
+var faults = map[string]fault{
+	"slow":             {resmontest.Slow(5 * time.Second), attached},
+	"drop_before":      {resmontest.DropBefore(), attached},
+	"drop_after_write": {resmontest.DropAfterWrite(), attached},
+	"cut_body":         {resmontest.CutBody(), attached},
+	"status_500":       {resmontest.Status(500), attached},
+	"not_json":         {resmontest.NotJSON(), attached},
+	"missing_identity": {resmontest.MissingIdentity(), resmontest.Scope{}},
+	"decline_semantic": {resmontest.DeclineSemantic("No embedding model is configured."), resmontest.Scope{}},
+	"queue_full":       {resmontest.QueueFull(), resmontest.Scope{}},
 }
 
 func main() {
@@ -59,7 +68,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	flags.StringVar(&o.Stamp, "stamp", "", "text that marks what this instance answers")
 	flags.Int64Var(&o.FirstID, "first-id", 0, "number that is added to every id")
 	flags.IntVar(&o.FinishAfter, "finish-after", 3, "how often a run is looked at until it is completed; 0 never completes it")
-	flags.StringVar(&names, "fault", "", "faults that every request meets, joined by commas: "+strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
+	flags.StringVar(&names, "fault", "", "faults that requests meet, the health check spared, joined by commas: "+strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -68,14 +77,14 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		fmt.Fprintln(errOut, usage)
 		return 2
 	}
-	var on []resmontest.Fault
+	var on []fault
 	for _, name := range strings.FieldsFunc(names, func(r rune) bool { return r == ',' }) {
-		fault, known := faults[name]
+		f, known := faults[name]
 		if !known {
 			fmt.Fprintf(errOut, "resmontest: no fault %q\n%s\n", name, usage)
 			return 2
 		}
-		on = append(on, fault)
+		on = append(on, f)
 	}
 	if err := serve(ctx, o, on, out); err != nil {
 		fmt.Fprintln(errOut, err)
@@ -84,13 +93,13 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	return 0
 }
 
-func serve(ctx context.Context, o resmontest.Options, on []resmontest.Fault, out io.Writer) error {
+func serve(ctx context.Context, o resmontest.Options, on []fault, out io.Writer) error {
 	fake, err := resmontest.Start(o)
 	if err != nil {
 		return err
 	}
 	for _, fault := range on {
-		fake.Inject(fault, resmontest.Scope{})
+		fake.Inject(fault.Fault, fault.scope)
 	}
 	env := fake.Env()
 	for _, name := range slices.Sorted(maps.Keys(env)) {
