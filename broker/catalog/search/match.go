@@ -33,7 +33,7 @@ func (x *Index) match(text string) []Hit {
 	if len(folded) >= minPart {
 		m.byPrefix(folded)
 		if isName(text) || x.hasUnknown(words) {
-			m.bySpelling(folded, isName(text))
+			m.bySpelling(folded, isName(text) && len(x.exact[folded]) == 0)
 		}
 	}
 	for _, i := range x.exact[folded] {
@@ -175,17 +175,17 @@ func (m *matcher) byPrefix(folded string) {
 // less its slips: no sum of weights comes up to it.
 const nearSpelling = 1e6
 
-// bySpelling finds the class Spelling. The fewer slips the better. A name, other
-// than a sentence, that is near in spelling to one of which it has half of the
+// bySpelling finds the class Spelling. The fewer slips the better. A guess at a
+// name, other than a sentence, that is near in spelling to one of which it has half of the
 // words meant that one before others that have as many.
-func (m *matcher) bySpelling(folded string, isName bool) {
+func (m *matcher) bySpelling(folded string, guess bool) {
 	if len(folded) > maxSpelling {
 		return
 	}
 	limit, set := slack(folded), lettersOf(folded)
 	for i := range m.x.forms {
 		f := &m.x.forms[i]
-		overlap := isName && m.class[f.doc] == Overlap
+		overlap := guess && m.class[f.doc] == Overlap
 		if (m.class[f.doc] < Spelling && !overlap) || set.apart(f.letters) > limit {
 			continue
 		}
