@@ -172,6 +172,10 @@ func TestAWriteIsHeldUntilItsTargetWasRead(t *testing.T) {
 	if code, out, errOut := h.berth("call", "fs__write_file", string(asked)); code != 4 || !strings.Contains(errOut, "targets_not_ready") || calls.Load() != before {
 		t.Errorf("by the operator: %d %s %s", code, out, errOut)
 	}
+	// An exact profile names the repair as it has it.
+	if code, out, _ := h.berth("call", "--json", "--profile", "fs", "write_file", string(asked)); code != 4 || !strings.Contains(out, `"read_text_file"`) {
+		t.Errorf("in an exact profile: %d %s", code, out)
+	}
 	for _, verb := range []struct{ name, arguments string }{{"fs__read_text_file", string(path)}, {"fs__write_file", string(asked)}} {
 		if code, out, errOut := h.berth("call", verb.name, verb.arguments); code != 0 {
 			t.Errorf("%s by the operator: %d %s %s", verb.name, code, out, errOut)
