@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -100,7 +101,9 @@ func (b *builder) judge(p *Profile, c *choice, bad func(code, reason string, fat
 	for _, sk := range p.skipped {
 		if v := p.byName[sk.Name]; c.required(v) {
 			// What a backend lists must not end the broker: only native verbs do.
-			bad(CodeProfileTooSmall, "The required set does not fit into the list budget: "+sk.Name+" is "+sk.Reason+".", v.Native || b.settings.Starting)
+			tools, tokens := c.needs(p.reach)
+			bad(CodeProfileTooSmall, fmt.Sprintf("The required set does not fit into the list budget: %s is %s; all of it needs %d tools and %d tokens.", sk.Name, sk.Reason, tools, tokens),
+				v.Native || b.settings.Starting)
 		}
 	}
 }

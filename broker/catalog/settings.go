@@ -242,6 +242,18 @@ func (c *choice) fill(reach []item) (items []item, skipped []Skipped) {
 	return items, skipped
 }
 
+// needs is the smallest list budget that holds the required set.
+func (c *choice) needs(reach []item) (tools, tokens int) {
+	tokens = canaryReserve
+	for _, it := range reach {
+		if c.required(it.verb) {
+			tools++
+			tokens += c.costs.Of(it.verb.Digest(), string(it.raw))
+		}
+	}
+	return tools, tokens
+}
+
 func (c *choice) maxTools() int {
 	if c.spec.MaxTools > 0 {
 		return c.spec.MaxTools

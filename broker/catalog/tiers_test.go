@@ -210,6 +210,29 @@ func TestAProfileThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
+func TestTheRefusalOfASmallProfileSaysWhatWouldDo(t *testing.T) {
+	faultsOf := func(tokens int) []Quarantined {
+		spec := ProfileSpec{Name: "p", MaxTokens: tokens, Required: []string{"job_status", "files__read"}}
+		_, faults := counted(spec).Build(1, []Source{native(), upstream("files", tool("read"), tool("more"))})
+		return faults
+	}
+	faults := faultsOf(100)
+	if len(faults) == 0 {
+		t.Fatal("it fits")
+	}
+	_, needs, _ := strings.Cut(faults[0].Reason, "all of it needs ")
+	var tools, tokens int
+	if _, err := fmt.Sscanf(needs, "%d tools and %d tokens", &tools, &tokens); err != nil || tools != 2 {
+		t.Fatalf("%v: %s", err, faults[0].Reason)
+	}
+	if faults := faultsOf(tokens); len(faults) != 0 {
+		t.Errorf("%d tokens do not do: %v", tokens, faults)
+	}
+	if faults := faultsOf(tokens - 1); len(faults) == 0 {
+		t.Errorf("fewer than %d tokens do, too", tokens)
+	}
+}
+
 // TestProfilesKeepTheirBudgets draws registries and profiles and counts the
 // rendered lists again.
 func TestProfilesKeepTheirBudgets(t *testing.T) {
