@@ -340,6 +340,7 @@ func TestSuggest(t *testing.T) {
 		{"", "Armada-Job-Status", []string{"job_status"}},
 		{"", "foo", nil},
 		{"", "li", nil},
+		{"", "files__li", []string{"files__list"}},
 		{"", "", nil},
 		{"", "__", nil},
 		{"", strings.Repeat("read_file", 100), nil},

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -56,6 +57,9 @@ func (b *builder) configured(s *Snapshot, full *Profile, spec ProfileSpec) {
 	}
 	if there, ok := s.profiles[spec.Name]; ok {
 		there.answers, there.instructionsCap = spec.Answers, spec.InstructionsTokens
+		if spec.ReadOnly {
+			s.profiles[spec.Name] = there.Limited(Limit{All: true})
+		}
 		return
 	}
 	c := &choice{spec: spec, costs: b.settings.Costs}
@@ -70,7 +74,11 @@ func (b *builder) configured(s *Snapshot, full *Profile, spec ProfileSpec) {
 			p.pending = append(p.pending, backend)
 		}
 	}
-	s.profiles[spec.Name] = p.choose().finish()
+	p.choose().finish()
+	s.profiles[spec.Name] = p
+	if spec.ReadOnly {
+		s.profiles[spec.Name] = p.Limited(Limit{All: true})
+	}
 	b.judge(p, c, bad)
 }
 
@@ -93,7 +101,9 @@ func (b *builder) judge(p *Profile, c *choice, bad func(code, reason string, fat
 	for _, sk := range p.skipped {
 		if v := p.byName[sk.Name]; c.required(v) {
 			// What a backend lists must not end the broker: only native verbs do.
-			bad(CodeProfileTooSmall, "The required set does not fit into the list budget: "+sk.Name+" is "+sk.Reason+".", v.Native || b.settings.Starting)
+			tools, tokens := c.needs(p.reach)
+			bad(CodeProfileTooSmall, fmt.Sprintf("The required set does not fit into the list budget: %s is %s; all of it needs %d tools and %d tokens.", sk.Name, sk.Reason, tools, tokens),
+				v.Native || b.settings.Starting)
 		}
 	}
 }

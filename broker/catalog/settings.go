@@ -58,6 +58,8 @@ type ProfileSpec struct {
 	Exclude   []Selector
 	// InstructionsTokens is the cap of the instructions; 0: the default.
 	InstructionsTokens int
+	// ReadOnly lets nobody do more than read there.
+	ReadOnly bool
 	// The rest is for shaping and envelope; the catalog keeps it.
 	Answers Answers
 }
@@ -238,6 +240,18 @@ func (c *choice) fill(reach []item) (items []item, skipped []Skipped) {
 	}
 	slices.SortFunc(items, func(x, y item) int { return strings.Compare(x.name, y.name) })
 	return items, skipped
+}
+
+// needs is the smallest list budget that holds the required set.
+func (c *choice) needs(reach []item) (tools, tokens int) {
+	tokens = canaryReserve
+	for _, it := range reach {
+		if c.required(it.verb) {
+			tools++
+			tokens += c.costs.Of(it.verb.Digest(), string(it.raw))
+		}
+	}
+	return tools, tokens
 }
 
 func (c *choice) maxTools() int {

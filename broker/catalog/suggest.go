@@ -64,16 +64,12 @@ func (p *Profile) Suggestions(name string, limit int) []Suggestion {
 	// Whose verb was meant is said by the name, and is no likeness to every verb
 	// of that backend.
 	if backend, bare, said := strings.Cut(name, "__"); said && bare != "" {
-		of := func(doc int) bool {
-			b := p.reach[doc].verb.Backend
-			return b == backend || fold(b) == backend
-		}
-		known := false
-		for doc := 0; doc < len(p.reach) && !known; doc++ {
-			known = of(doc)
-		}
-		if known {
+		of := func(doc int) bool { return isOf(p.reach[doc].verb, backend) }
+		if p.HasBackend(backend) {
 			near := index.Suggest(bare, limit, of)
+			if len(near) == 0 {
+				near = index.Spelled(name, limit, of)
+			}
 			if len(near) == 0 {
 				near = index.Suggest(bare, limit, nil)
 			}
@@ -81,6 +77,15 @@ func (p *Profile) Suggestions(name string, limit int) []Suggestion {
 		}
 	}
 	return p.suggestions(index.Suggest(name, limit, nil))
+}
+
+// isOf reports whether a verb is of the backend that a name begins with.
+func isOf(v *Verb, backend string) bool { return v.Backend == backend || fold(v.Backend) == backend }
+
+// HasBackend reports whether a caller of this profile can reach a verb of the
+// backend that a name begins with.
+func (p *Profile) HasBackend(backend string) bool {
+	return slices.ContainsFunc(p.reach, func(r item) bool { return isOf(r.verb, backend) })
 }
 
 func (p *Profile) suggestions(near []search.Suggestion) (out []Suggestion) {

@@ -146,6 +146,30 @@ func TestSelectorsChooseInTheirOrder(t *testing.T) {
 	}
 }
 
+func TestAReadOnlyProfileHoldsAndCostsOnlyWhatReads(t *testing.T) {
+	files := upstream("files", tool("read", `"inputSchema":{}`), tool("write", `"inputSchema":{}`))
+	files.Rules.Effects = []EffectRule{{Verb: "read", Is: broker.Read}}
+	all := []Selector{{Backend: "files"}}
+	s, faults := counted(ProfileSpec{Name: "p", MaxTokens: 100_000, ReadOnly: true, Select: all}, ProfileSpec{Name: "q", MaxTokens: 100_000, Select: all},
+		ProfileSpec{Name: "files", ReadOnly: true}, ProfileSpec{Name: Full, ReadOnly: true}).Build(1, []Source{native(), files})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	for name, want := range map[string][]string{"p": {"files__read"}, "q": {"files__read", "files__write"}, "files": {"job_status", "read"}, Full: {"files__read", "job_status"}} {
+		p := profile(t, s, name)
+		costs, _ := p.EntryCosts()
+		if got := listNames(p); !slices.Equal(got, want) || len(costs) != len(want) || p.OnlyReads() != (name != "q") {
+			t.Errorf("%s lists %v at %v, only reads %v", name, got, costs, p.OnlyReads())
+		}
+		if p != p.Limited(Limit{All: p.OnlyReads()}) {
+			t.Errorf("%s is another one to a caller who only reads", name)
+		}
+	}
+	if v, visibility := profile(t, s, "p").Visibility("files__write"); v == nil || visibility != ReadOnlyDenied {
+		t.Errorf("what writes is %s", visibility)
+	}
+}
+
 func TestAVerbThatDoesNotFitIsSkippedAndTheNextIsTried(t *testing.T) {
 	big := tool("big", `"description":"`+strings.Repeat("x", 900)+`"`, `"inputSchema":{}`)
 	spec := ProfileSpec{Name: "p", MaxTokens: 800, Select: []Selector{{Backend: "files"}}}
@@ -183,6 +207,29 @@ func TestAProfileThatCannotBeIsRefused(t *testing.T) {
 				t.Errorf("fatal %v", faults[0].Fatal)
 			}
 		})
+	}
+}
+
+func TestTheRefusalOfASmallProfileSaysWhatWouldDo(t *testing.T) {
+	faultsOf := func(tokens int) []Quarantined {
+		spec := ProfileSpec{Name: "p", MaxTokens: tokens, Required: []string{"job_status", "files__read"}}
+		_, faults := counted(spec).Build(1, []Source{native(), upstream("files", tool("read"), tool("more"))})
+		return faults
+	}
+	faults := faultsOf(100)
+	if len(faults) == 0 {
+		t.Fatal("it fits")
+	}
+	_, needs, _ := strings.Cut(faults[0].Reason, "all of it needs ")
+	var tools, tokens int
+	if _, err := fmt.Sscanf(needs, "%d tools and %d tokens", &tools, &tokens); err != nil || tools != 2 {
+		t.Fatalf("%v: %s", err, faults[0].Reason)
+	}
+	if faults := faultsOf(tokens); len(faults) != 0 {
+		t.Errorf("%d tokens do not do: %v", tokens, faults)
+	}
+	if faults := faultsOf(tokens - 1); len(faults) == 0 {
+		t.Errorf("fewer than %d tokens do, too", tokens)
 	}
 }
 

@@ -68,7 +68,7 @@ func (s SelectorRule) selector() catalog.Selector {
 
 // Spec is the profile as the catalog takes it.
 func (p ProfileRule) Spec() catalog.ProfileSpec {
-	spec := catalog.ProfileSpec{Name: p.Name, Preset: p.Preset, MaxTools: p.MaxTools, MaxTokens: p.MaxTokens, Required: p.Required,
+	spec := catalog.ProfileSpec{Name: p.Name, Preset: p.Preset, MaxTools: p.MaxTools, MaxTokens: p.MaxTokens, Required: p.Required, ReadOnly: p.ReadOnly,
 		InstructionsTokens: p.InstructionsTokens,
 		Answers: catalog.Answers{ResultTokens: p.ResultTokens, TokenFactor: p.TokenFactor, CountAlways: p.CountTokens == "always",
 			NoEnvelope: !p.Envelope, NoGuidance: !p.Guidance}}

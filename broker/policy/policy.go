@@ -292,11 +292,12 @@ func proofs(in *Input, plan *Plan) *broker.Refusal {
 		return nil
 	}
 	profile := in.Profile
-	plan.Proving = &proof.Proving{Rules: rules, Demand: demand, Callable: func(v *catalog.Verb) (string, bool) {
-		if known, ok := profile.Resolve(v.Name); !ok || known != v {
-			return "", false
+	plan.Proving = &proof.Proving{Rules: rules, Demand: demand, Callable: func(v *catalog.Verb) (name, via string, ok bool) {
+		name = profile.Outward(v) // an exact profile has it under the backend's own
+		if known, ok := profile.Resolve(name); !ok || known != v {
+			return "", "", false
 		}
-		return profile.Via(v), !profile.Denied(v)
+		return name, profile.Via(v), !profile.Denied(v)
 	}}
 	if unproven := in.Gate.Look(plan.Verb.Backend, proof.Caller{Principal: in.Principal, Session: in.Session}, demand); len(unproven) > 0 {
 		return plan.Proving.Refuse(unproven)

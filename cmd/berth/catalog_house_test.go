@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -160,6 +162,28 @@ func TestAWriteIsHeldUntilItsTargetWasRead(t *testing.T) {
 	if r := call("fs__write_file", write); r.IsError {
 		t.Errorf("after the last part: %+v", r)
 	}
+
+	// What an operator calls is held as well, and what he read is his proof.
+	asked, err := json.Marshal(write)
+	must(t, err)
+	path, err := json.Marshal(map[string]any{"path": file})
+	must(t, err)
+	before := calls.Load()
+	if code, out, errOut := h.berth("call", "fs__write_file", string(asked)); code != 4 || !strings.Contains(errOut, "targets_not_ready") || calls.Load() != before {
+		t.Errorf("by the operator: %d %s %s", code, out, errOut)
+	}
+	// An exact profile names the repair as it has it.
+	if code, out, _ := h.berth("call", "--json", "--profile", "fs", "write_file", string(asked)); code != 4 || !strings.Contains(out, `"read_text_file"`) {
+		t.Errorf("in an exact profile: %d %s", code, out)
+	}
+	for _, verb := range []struct{ name, arguments string }{{"fs__read_text_file", string(path)}, {"fs__write_file", string(asked)}} {
+		if code, out, errOut := h.berth("call", verb.name, verb.arguments); code != 0 {
+			t.Errorf("%s by the operator: %d %s %s", verb.name, code, out, errOut)
+		}
+	}
+	if code, _, errOut := h.berth("call", "fs__write_file", string(asked)); code != 4 || !strings.Contains(errOut, "targets_not_ready") {
+		t.Errorf("the operator's proof is used once, too: %d %s", code, errOut)
+	}
 }
 
 func TestEveryOtherVerbIsReachedThroughTheMetaVerbs(t *testing.T) {
@@ -256,6 +280,53 @@ func TestAReadOnlyProcessLetsNothingBeChanged(t *testing.T) {
 	must(t, err)
 	if no := refused(t, r); no.Code != "read_only_session" || calls.Load() != before {
 		t.Errorf("%+v", no)
+	}
+	for _, arguments := range [][]string{{"fs__write_file", `{"path":"/x","content":"y"}`}, {"--profile", "fs", "write_file", `{"wrong":1}`}, {"call_write", `{"name":"fs__write_file"}`}} {
+		if code, out, errOut := h.berth(append([]string{"call"}, arguments...)...); code != 4 || !strings.Contains(errOut, "read_only") || calls.Load() != before {
+			t.Errorf("by the operator, %v: %d %s %s", arguments, code, out, errOut)
+		}
+	}
+	if _, out, _ := h.berth("tools"); strings.Contains(out, "write") {
+		t.Errorf("an operator is shown what nobody may call: %s", out)
+	}
+}
+
+func TestTheSurfaceIsOneObjectWhereverItIsShown(t *testing.T) {
+	address, _ := fileServer(t)
+	h := newHouse(t)
+	h.configure(map[string]any{"mcpServers": map[string]any{"fs": map[string]any{"url": address}}, "berth": map[string]any{"drain_timeout": "0s"}})
+	must(t, h.start())
+	w := newWire(h, "surface")
+	eventually(t, "the backend has listed", func() bool {
+		r, err := w.call(t.Context(), "find", map[string]any{"query": "write"}, "")
+		must(t, err)
+		return strings.Contains(r.Text, "fs__write_file")
+	})
+	var surfaces []map[string]any
+	for verb, key := range map[string]string{"health": "tool_surface_contract", "session_handshake": "tool_surface"} {
+		raw, err := w.request(t.Context(), "tools/call", map[string]any{"name": "call_read", "arguments": map[string]any{"name": verb}})
+		must(t, err)
+		var answer struct{ StructuredContent map[string]json.RawMessage }
+		var surface map[string]any
+		must(t, json.Unmarshal(raw, &answer))
+		must(t, json.Unmarshal(answer.StructuredContent[key], &surface))
+		surfaces = append(surfaces, surface)
+	}
+	var operators map[string]any
+	must(t, h.api("/api/v1/catalog/surface", url.Values{"profile": {"full"}}, &operators))
+	// Which of them a session has called is that session's alone.
+	delete(operators, "required_tools_present")
+	for _, surface := range surfaces {
+		delete(surface, "required_tools_present")
+		if !reflect.DeepEqual(surface, operators) {
+			t.Errorf("%v\n%v", surface, operators)
+		}
+	}
+	if operators["schema"] != "berth-tool-surface-v1" {
+		t.Errorf("%v", operators)
+	}
+	if err := h.api("/api/v1/catalog/surface", url.Values{"profile": {"nothing"}}, &operators); err == nil || !strings.Contains(err.Error(), "profile_unknown") {
+		t.Errorf("%v", err)
 	}
 }
 

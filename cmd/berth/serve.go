@@ -19,6 +19,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/broker/catalog"
 	"berth/broker/config"
 	"berth/broker/native/meta"
 	"berth/broker/policy/proof"
@@ -347,7 +348,9 @@ func (b *running) handler() (http.Handler, error) {
 	}
 	operator := rest.New(rest.Options{
 		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
-		Metrics: b.metrics.Handler(), Accept: b.system, Tier: b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
+		Metrics: b.metrics.Handler(), Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
+		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
+		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
 	// Not a ServeMux: it would answer some paths with a redirect before the
 	// token was looked at.

@@ -145,7 +145,7 @@ func recordView(v *catalog.Verb, availability catalog.Availability, costs *shape
 // not fit.
 func (a *api) profileView(r *http.Request) (any, error) {
 	name := r.PathValue("name")
-	p, ok := a.Calls.Catalog().Profile(name)
+	p, ok := a.allowed(a.Calls.Catalog(), name)
 	if !ok || name == "" {
 		return nil, profileUnknown(name)
 	}
@@ -177,6 +177,23 @@ func (a *api) profileView(r *http.Request) (any, error) {
 		out.Skipped = append(out.Skipped, SkippedVerb(s))
 	}
 	return out, nil
+}
+
+// surface answers with the tool surface that health and the handshake show a
+// caller of a profile (?profile=, the tier without it) who claimed nothing.
+func (a *api) surface(r *http.Request) (any, error) {
+	if a.Surface == nil {
+		return nil, broker.Refuse(broker.CodeNotFound, "There is no tool surface here.", nil)
+	}
+	name := r.URL.Query().Get("profile")
+	if name == "" {
+		name = a.Tier
+	}
+	p, ok := a.allowed(a.Calls.Catalog(), name)
+	if !ok {
+		return nil, profileUnknown(name)
+	}
+	return a.Surface(p), nil
 }
 
 // acceptCatalog takes what a pinned backend lists now.

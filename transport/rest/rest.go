@@ -76,6 +76,12 @@ type Options struct {
 
 	// Accept is who takes the lists of pinned backends; nil: nobody.
 	Accept Accepter
+	// ReadOnly lets nobody do more than read, as the whole process does.
+	ReadOnly bool
+	// Proofs holds writes back until their callers saw what they change; nil: off.
+	Proofs Proofs
+	// Surface is the tool surface of a profile; nil: 404.
+	Surface func(*catalog.Profile) any
 	// Tier is the profile of an endpoint that names none, TierSource where that
 	// comes from.
 	Tier, TierSource string

@@ -29,6 +29,7 @@ var routes = []Route{
 	{"GET", "/api/v1/status", "Version, runtime id, start, uptime and counts.", false, maxSmallBody, answering((*api).status)},
 	{"GET", "/api/v1/tools", "The verbs that a profile advertises (?profile=), with their effects, and the backends of which nothing is known yet.", false, maxSmallBody, answering((*api).tools)},
 	{"GET", "/api/v1/catalog", "Every record of the registry, and what is not served and why (?tokens=true counts what each costs in a list).", false, maxSmallBody, answering((*api).catalog)},
+	{"GET", "/api/v1/catalog/surface", "The tool surface of a profile (?profile=), as health shows it.", false, maxSmallBody, answering((*api).surface)},
 	{"GET", "/api/v1/profiles/{name}", "What a profile lists, what that costs, and what did not fit.", false, maxSmallBody, answering((*api).profileView)},
 	{"GET", "/api/v1/backends", "Every backend: state, runtime id, queue and counters.", false, maxSmallBody, answering((*api).backends)},
 	{"POST", "/api/v1/backends/{name}/accept", "Takes what a pinned backend lists now.", false, maxSmallBody, answering((*api).acceptCatalog)},

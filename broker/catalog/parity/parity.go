@@ -114,6 +114,8 @@ func (c *checker) equation() {
 	seen := map[*catalog.Profile]bool{}
 	for _, name := range c.Snapshot.Selections() {
 		for _, class := range classes() {
+			// Who may only read in one of them is compared with who may only read in both.
+			class.All = class.All || c.profile(name).OnlyReads() || c.profile(catalog.Full).OnlyReads()
 			p, full := c.profile(name).As(class), c.profile(catalog.Full).As(class)
 			if seen[p] {
 				continue
@@ -272,6 +274,10 @@ func (c *checker) bytes() {
 // not essential.
 func (c *checker) tiers() {
 	essential, full := c.profile(catalog.Essential), c.profile(catalog.Full)
+	if essential.OnlyReads() || full.OnlyReads() {
+		reads := catalog.Limit{All: true}
+		essential, full = essential.Limited(reads), full.Limited(reads)
+	}
 	rest := 0
 	for _, e := range full.Entries() {
 		if listed := essential.Advertises(e.Verb); listed != e.Verb.Essential {

@@ -76,6 +76,24 @@ func TestWhatIsPlantedIsFound(t *testing.T) {
 		plant       func(s *catalog.Source, set *catalog.Settings)
 	}{
 		{"nothing", "", func(*catalog.Source, *catalog.Settings) {}},
+		{"profiles that only read", "", func(s *catalog.Source, set *catalog.Settings) {
+			set.Profiles[0].ReadOnly = true
+			s.Tools = append(s.Tools, raw("writes", ""))
+			s.Effects["writes"], s.Handlers = broker.Write, append(s.Handlers, "writes")
+			s.Facts["writes"] = catalog.Facts{Essential: true}
+		}},
+		{"full that only reads", "", func(s *catalog.Source, set *catalog.Settings) {
+			set.Profiles = append(set.Profiles, catalog.ProfileSpec{Name: catalog.Full, ReadOnly: true})
+			s.Tools = append(s.Tools, raw("writes", ""))
+			s.Effects["writes"], s.Handlers = broker.Write, append(s.Handlers, "writes")
+			s.Facts["writes"] = catalog.Facts{Essential: true}
+		}},
+		{"essential that only reads", "", func(s *catalog.Source, set *catalog.Settings) {
+			set.Profiles = append(set.Profiles, catalog.ProfileSpec{Name: catalog.Essential, ReadOnly: true})
+			s.Tools = append(s.Tools, raw("writes", ""))
+			s.Effects["writes"], s.Handlers = broker.Write, append(s.Handlers, "writes")
+			s.Facts["writes"] = catalog.Facts{Essential: true}
+		}},
 		{"a handler without a record", "P3", func(s *catalog.Source, _ *catalog.Settings) { s.Handlers = append(s.Handlers, "ghost") }},
 		{"a record without a handler", "P3", func(s *catalog.Source, _ *catalog.Settings) {
 			s.Tools = append(s.Tools, raw("ghost", ""))

@@ -2,8 +2,10 @@ package meta
 
 import (
 	"slices"
+	"strings"
 
 	"berth/broker"
+	"berth/broker/catalog"
 )
 
 // The verdicts of a handshake, in the order in which they are tried.
@@ -27,6 +29,18 @@ var actions = map[string]string{
 	proved:     "Use the listed tools; reach the others with find and call_read or call_write.",
 	claimedAll: "Use the listed tools; reach the others with find and call_read or call_write. The codes in the first and the last description would prove it.",
 	unverified: "Nothing is proved. Give the codes that end the first and the last description of the list as canary, or the names that you see as available_tools.",
+}
+
+// withoutWrite takes call_write out of an action.
+var withoutWrite = strings.NewReplacer(" or "+CallWrite, "", " and "+CallWrite, "")
+
+// action is what a caller of this profile does next: it names no verb that is
+// not there for him.
+func action(p *catalog.Profile, verdict string) string {
+	if _, seen := p.Named(CallWrite); !seen {
+		return withoutWrite.Replace(actions[verdict])
+	}
+	return actions[verdict]
 }
 
 var nonClaims = []string{"Berth cannot see what the harness shows to its model; only echoed codes and direct calls are proof."}
@@ -94,7 +108,7 @@ func (f *Family) handshake(a ask) (any, *broker.Refusal) {
 	if surface.Degraded {
 		out.TrustMode = "degraded_host_tool_surface"
 	}
-	out.NextAction, out.ToolSurface = actions[out.Verdict], surface
+	out.NextAction, out.ToolSurface = action(a.profile, out.Verdict), surface
 
 	if len(j.unknown) > 0 {
 		out.Warnings = append(out.Warnings, "unknown_names")

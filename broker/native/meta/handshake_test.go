@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -74,6 +75,35 @@ func TestTheVerdictIsWhatTheEvidenceCarries(t *testing.T) {
 				t.Errorf("required %v", got.ToolSurface.Required)
 			}
 		})
+	}
+}
+
+func TestANameInTheBrokersFormThatReachesNothingIsUnknown(t *testing.T) {
+	r := newRig(t, upstream("fs", catalog.Rules{}, "read_file"))
+	for _, tt := range []struct {
+		name    string
+		unknown bool
+	}{{"fs__gone", true}, {"berth__gone", true}, {"mcp__berth__gone", true}, {"fs__read_file", false}, {"other__gone", false}, {"Bash", false}} {
+		got := r.shake(`{"missing_tools":[` + strconv.Quote(tt.name) + `]}`)
+		if slices.Contains(got.Warnings, "unknown_names") != tt.unknown {
+			t.Errorf("%s: warnings %v", tt.name, got.Warnings)
+		}
+	}
+}
+
+func TestTheNextActionNamesOnlyWhatIsThere(t *testing.T) {
+	all := newRig(t).view()
+	for verdict := range actions {
+		for name, p := range map[string]*catalog.Profile{"all": all, "read-only": all.Limited(catalog.Limit{All: true})} {
+			for _, verb := range []string{CallRead, CallWrite, Find} {
+				if _, there := p.Named(verb); !there && strings.Contains(action(p, verdict), verb) {
+					t.Errorf("%s, %s: %s", verdict, name, action(p, verdict))
+				}
+			}
+		}
+	}
+	if !strings.Contains(action(all, proved), CallWrite) {
+		t.Errorf("%s", action(all, proved))
 	}
 }
 

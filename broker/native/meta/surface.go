@@ -97,6 +97,9 @@ func claimed(p *catalog.Profile, name string) (outward string, ours bool) {
 			return p.Outward(v), true
 		}
 	}
+	if backend, _, said := strings.Cut(name, "__"); said && p.HasBackend(backend) {
+		return "", true
+	}
 	return "", strings.HasPrefix(name, catalog.NativeName+"__") || strings.HasPrefix(name, catalog.NativeName+".") || strings.HasPrefix(name, "mcp__"+catalog.NativeName+"__")
 }
 

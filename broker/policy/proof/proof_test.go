@@ -75,7 +75,7 @@ var (
 	noon  = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 )
 
-func direct(v *catalog.Verb) (string, bool) { return "direct", true }
+func direct(v *catalog.Verb) (string, string, bool) { return v.Name, "direct", true }
 
 func TestTheGateIsOffUnlessItIsTurnedOn(t *testing.T) {
 	for setting, want := range map[string]bool{"": false, "0": false, "false": false, " FALSE ": false, "1": true, "true": true, "on": true, "off": true} {
@@ -320,16 +320,16 @@ func TestRepairsAreCallsThatTheCallerMayMake(t *testing.T) {
 	r := compile(t, c)
 	d := r.Demand("fs__write_file", broker.Write, json.RawMessage(`{"path":"a"}`))
 	unproven := NewMarks(r.Kinds()).Look(noon, alice, d)
-	refusal := r.Refuse(d, unproven, func(v *catalog.Verb) (string, bool) { return "call_read", v.Name != "fs__edit_file" })
+	refusal := r.Refuse(d, unproven, func(v *catalog.Verb) (string, string, bool) { return v.Name, "call_read", v.Name != "fs__edit_file" })
 	repair := refusal.Detail["repair"].([]Call)
 	if len(repair) != 1 || repair[0].Name != "fs__list" || string(repair[0].Arguments) != `{"head":7,"path":"/srv/project/a"}` || repair[0].Via != "call_read" {
 		t.Errorf("repair %+v", repair)
 	}
-	refusal = r.Refuse(d, unproven, func(v *catalog.Verb) (string, bool) { return "direct", v.Name == "fs__edit_file" })
+	refusal = r.Refuse(d, unproven, func(v *catalog.Verb) (string, string, bool) { return v.Name, "direct", v.Name == "fs__edit_file" })
 	if repair := refusal.Detail["repair"].([]Call); len(repair) != 1 || string(repair[0].Arguments) != `{"edits":[{"path":"/srv/project/a"}]}` {
 		t.Errorf("repair %+v", repair)
 	}
-	refusal = r.Refuse(d, unproven, func(*catalog.Verb) (string, bool) { return "", false })
+	refusal = r.Refuse(d, unproven, func(*catalog.Verb) (string, string, bool) { return "", "", false })
 	if repair := refusal.Detail["repair"].([]Call); len(repair) != 0 || !strings.Contains(refusal.Message, "No call that you may make") {
 		t.Errorf("%s, repair %+v", refusal.Message, repair)
 	}

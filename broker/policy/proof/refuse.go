@@ -34,9 +34,10 @@ type Call struct {
 	Via       string          `json:"via"`
 }
 
-// Refuse is the refusal of a call whose demand is not met. callable says how
-// the caller may call a verb (direct, call_read, call_write), if at all.
-func (r *Rules) Refuse(d Demand, unproven []Unproven, callable func(*catalog.Verb) (via string, ok bool)) *broker.Refusal {
+// Refuse is the refusal of a call whose demand is not met. callable says by
+// which name and how the caller may call a verb (direct, call_read, call_write),
+// if at all.
+func (r *Rules) Refuse(d Demand, unproven []Unproven, callable func(*catalog.Verb) (name, via string, ok bool)) *broker.Refusal {
 	shown := []shownTarget{}
 	repairs := []Call{}
 	kind, named, grantable := "", 0, false
@@ -105,7 +106,7 @@ func (r *Rules) kindOf(verb string) string {
 
 // repair is a call that shows the target: of the first grant rule that can be
 // filled with it, whose call fits its schema, and which the caller may use.
-func (r *Rules) repair(t Target, callable func(*catalog.Verb) (string, bool)) (Call, bool) {
+func (r *Rules) repair(t Target, callable func(*catalog.Verb) (name, via string, ok bool)) (Call, bool) {
 	for _, way := range r.repairs[t.Kind] {
 		if way.grant.onError {
 			continue // nobody calls to be told no; the call that may succeed does that too
@@ -114,8 +115,8 @@ func (r *Rules) repair(t Target, callable func(*catalog.Verb) (string, bool)) (C
 		if !ok || way.verb.CheckArguments(arguments) != nil {
 			continue
 		}
-		if via, ok := callable(way.verb); ok {
-			return Call{Name: way.verb.Name, Arguments: arguments, Via: via}, true
+		if name, via, ok := callable(way.verb); ok {
+			return Call{Name: name, Arguments: arguments, Via: via}, true
 		}
 	}
 	return Call{}, false
@@ -206,8 +207,8 @@ func cut(s string) string {
 type Proving struct {
 	Rules  *Rules
 	Demand Demand
-	// Callable says how the caller may call a verb, as [Rules.Refuse] asks.
-	Callable func(*catalog.Verb) (via string, ok bool)
+	// Callable says under which name and how the caller may call a verb, as [Rules.Refuse] asks.
+	Callable func(*catalog.Verb) (name, via string, ok bool)
 }
 
 // Refuse is the refusal for what is unproven of the demand.
