@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/broker/catalog"
 )
 
 // Upstream is a way to reach one backend. Open brings up a new incarnation and
@@ -130,6 +131,18 @@ const (
 	StateStopped  BackendState = "stopped"
 	StateDisabled BackendState = "disabled"
 )
+
+// Availability is the state as the catalog tells it: what comes up with a call
+// counts as ready.
+func (s BackendState) Availability() catalog.Availability {
+	switch s {
+	case StateIdle, StateReady:
+		return catalog.Ready
+	case StateStarting:
+		return catalog.Starting
+	}
+	return catalog.Down
+}
 
 // BackendView is a backend as an operator sees it. A nil pointer is unknown.
 type BackendView struct {

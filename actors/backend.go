@@ -75,6 +75,8 @@ type offer struct {
 	away    func() bool // see Request.Away
 	offered time.Time
 
+	held *heldMarks // what it reserved of proofs; owned by the backend actor until its run begins
+
 	isJob atomic.Bool // the limits of a call no longer apply
 
 	sys  *System
@@ -99,6 +101,7 @@ func (o *offer) settle(out outcome) {
 		out.callID = o.call.ID
 		out.timing.Offered = o.offered
 		o.sys.budget.Give(o.call.Bytes())
+		o.held.giveBack() // nothing, where the call was sent
 		o.sys.send(o.owner, &out)
 	})
 }

@@ -31,6 +31,10 @@ func (b *backend) offer(o *offer) {
 			return
 		}
 	}
+	if r := b.reserve(o); r != nil {
+		o.settle(outcome{refusal: r})
+		return
+	}
 	if o.call.Lane == broker.LaneControl {
 		b.offerControl(o)
 		return
@@ -189,6 +193,12 @@ func (b *backend) runDone(m *runDone) {
 		return
 	}
 	out := outcome{timing: broker.Timing{Started: m.started, Ended: m.ended}}
+	if !m.started.IsZero() {
+		out.timing.Attempt = 1
+		if r.retried {
+			out.timing.Attempt = 2
+		}
+	}
 	switch {
 	case m.refusal != nil:
 		out.refusal = m.refusal

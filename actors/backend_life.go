@@ -72,6 +72,13 @@ func openUpstream(ctx context.Context, u Upstream, hear broker.Hear) (conn broke
 }
 
 func (b *backend) setState(s BackendState) {
+	if b.session == "" {
+		now := lastSeen{state: s}
+		if s == StateReady {
+			now.runtimeID = b.inc.RuntimeID
+		}
+		b.sys.states.Store(b.cfg.Name, now)
+	}
 	if b.state != s {
 		b.state, b.since = s, b.sys.now()
 	}
@@ -97,6 +104,9 @@ func (b *backend) opened(m *opened) {
 	b.upSince = b.sys.now()
 	n := len(b.inc.Tools)
 	b.tools = &n
+	if b.sys.gate != nil {
+		b.sys.gate.marksOf(b.cfg.Name).Incarnation(b.inc.RuntimeID)
+	}
 	b.setState(StateReady)
 	b.log.Info("backend is ready", slog.String("runtime_id", b.inc.RuntimeID), slog.Int("tools", n))
 	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, inc: b.inc})

@@ -156,7 +156,7 @@ func (s *supervisor) rebuildBound(generation uint64, sources []catalog.Source) {
 		with := slices.DeleteFunc(slices.Clone(sources), func(src catalog.Source) bool { return src.Backend == name })
 		with = append(with, b.Source)
 		made[name] = sync.OnceValue(func() *catalog.Snapshot {
-			snapshot, _ := catalog.Build(generation, with)
+			snapshot, _ := s.sys.opts.Catalog.Build(generation, with)
 			return snapshot
 		})
 	}

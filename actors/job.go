@@ -324,14 +324,16 @@ func (j *job) createdRecord(m *jobWritten) {
 	reply := Reply{Job: &stored}
 	if j.start.adopt != nil {
 		reply = j.start.adopted(&stored)
-	}
-	j.answer(&jobAnswer{reply: reply})
-	switch {
-	case j.start.adopt != nil:
 		j.step = stepTrack
 		j.working(false)
 		j.log.Info("job is tracked in its backend", slog.String("handle", stored.Tracking.Handle))
+		// Before the caller has its answer: it may end its session with it, and
+		// what the session brought goes when nothing is followed there.
 		j.sys.send(j.sys.supervisor, j.toTrack())
+	}
+	j.answer(&jobAnswer{reply: reply})
+	switch {
+	case j.step == stepTrack:
 	case j.start.promote && stored.Status == broker.JobRunning:
 		j.step = stepRunning
 	case j.start.promote:

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,8 +60,8 @@ var appFollow = &broker.Follow{
 
 func appTestSource(name string) catalog.Source {
 	return catalog.Source{Backend: name, Listed: true,
-		Tools:   []broker.Tool{tool("start"), tool("queue"), tool("look")},
-		Effects: map[string]broker.Effects{"start": broker.Exec, "queue": broker.Exec, "look": broker.Read},
+		Tools:   []broker.Tool{tool("start"), tool("queue"), tool("look"), tool("seek")},
+		Effects: map[string]broker.Effects{"start": broker.Exec, "queue": broker.Exec, "look": broker.Read, "seek": broker.Read},
 		Control: []string{"look"},
 		Surface: &catalog.Surface{Name: name, Held: []string{"start"}, Follows: map[string]*broker.Follow{"start": appFollow, "queue": appFollow},
 			Refuse: func(_ string, r *broker.Refusal) json.RawMessage { return r.JSON() }}}
@@ -391,6 +392,24 @@ func TestWorkOfABroughtInstanceIsNotLookedForElsewhere(t *testing.T) {
 		configured, _ := opened.Load("")
 		if asked := configured.(*appWorld).heard(); len(asked) > 0 {
 			t.Errorf("another instance was asked: %q", asked)
+		}
+	})
+}
+
+func TestASessionMayEndWithTheAnswerThatBeganWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := bound(t)
+		const sessions = 50
+		for i := range sessions {
+			key := fmt.Sprintf("key-%d", i)
+			if r := w.do(verb("start"), bindTo(key, "one")); r.Tracked == nil {
+				t.Fatalf("answered %+v", r)
+			}
+			w.EndBinding(broker.LocalOperator, &Binding{Key: key, Surface: "b", Env: map[string]string{"P": "one"}})
+		}
+		synctest.Wait()
+		if n := w.boundShown(); n != sessions {
+			t.Errorf("%d of %d are kept for the work that is followed there", n, sessions)
 		}
 	})
 }

@@ -26,6 +26,11 @@ func execute(r *run, conn broker.Conn, runtimeID string, begin func(context.Cont
 			return done
 		}
 	}
+	if done.refusal = r.offer.held.spend(now()); done.refusal != nil {
+		return done
+	}
+	// What others were granted while the call ran may be older than what it wrote.
+	defer func() { _ = r.offer.held.spend(now()) }()
 	if limit := r.offer.runTimeout; limit > 0 {
 		defer time.AfterFunc(limit, func() { r.expire(errCallTimeout) }).Stop()
 	}

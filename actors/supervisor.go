@@ -14,6 +14,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/catalog/parity"
 )
 
 const (
@@ -150,6 +151,8 @@ func (s *supervisor) Receive(ctx actor.Context) {
 		if pid, ok := s.jobs[m.callID]; ok {
 			ctx.Send(pid, m)
 		}
+	case *acceptCatalog:
+		s.accept(m)
 	case *jobEnded:
 		delete(s.jobs, m.callID)
 		s.untrack(m.id)
@@ -256,12 +259,23 @@ func (s *supervisor) listed(m *listed) {
 	if src.Surface != nil {
 		return // its list is part of the program
 	}
-	src.Listed, src.Stale, src.Server, src.Tools = true, false, m.inc.Server, m.inc.Tools
-	s.rebuild()
-	if src.Native {
-		return
+	src.Listed, src.Stale, src.Server, src.Tools = true, false, m.inc.Server, catalog.KeepOrder(src.Tools, m.inc.Tools)
+	if src.Rules.Pin {
+		src.Accepted = catalog.Accept(src.Accepted, src.Tools)
 	}
-	stored := broker.StoredCatalog{Backend: m.backend, Origin: s.origin(m.backend), Server: m.inc.Server, Tools: m.inc.Tools, At: s.sys.now()}
+	s.rebuild()
+	if !src.Native {
+		s.keep(src)
+	}
+}
+
+// keep stores what was accepted of a backend for the next start.
+func (s *supervisor) keep(src *catalog.Source) {
+	tools := src.Tools
+	if src.Rules.Pin {
+		tools = src.Accepted
+	}
+	stored := broker.StoredCatalog{Backend: src.Backend, Origin: s.origin(src.Backend), Server: src.Server, Tools: tools, At: s.sys.now()}
 	s.sys.work.Go(func() {
 		if err := s.sys.journal.SaveCatalog(context.Background(), stored); err != nil {
 			s.log.Warn("a catalog could not be kept", slog.String("backend", stored.Backend), slog.String("cause", err.Error()))
@@ -284,13 +298,20 @@ func (s *supervisor) rebuild() {
 	for _, src := range s.sources {
 		sources = append(sources, *src)
 	}
-	snapshot, quarantined := catalog.Build(s.generation, sources)
+	snapshot, quarantined, faults := parity.Build(s.generation, sources, s.sys.opts.Catalog)
 	for _, q := range quarantined {
 		if s.told[q] {
 			continue
 		}
 		s.told[q] = true
 		s.log.Warn("a verb is not served as it was listed", slog.String("backend", q.Backend), slog.String("verb", q.Verb), slog.String("code", q.Code), slog.String("reason", q.Reason))
+	}
+	for _, f := range faults {
+		s.log.Error("the catalog does not pass its self-check", slog.String("check", f.Check), slog.String("backend", f.Backend), slog.String("verb", f.Verb), slog.String("reason", f.Reason))
+	}
+	if len(faults) > 0 && s.sys.snapshot.Load() != nil {
+		s.publish() // the earlier one is served on
+		return
 	}
 	s.sys.snapshot.Store(snapshot)
 	s.rebuildBound(s.generation, sources)

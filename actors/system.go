@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,8 @@ import (
 	"berth/broker"
 	"berth/broker/admission"
 	"berth/broker/catalog"
+	"berth/broker/catalog/parity"
+	"berth/broker/policy/proof"
 )
 
 // Options is what a System is made of. Journal, Backends' upstreams, Logger,
@@ -28,6 +31,8 @@ type Options struct {
 	// Sources is what the catalog starts with, one for each backend: its rules,
 	// and its stored catalog if there is one.
 	Sources []catalog.Source
+	// Catalog is what the configuration says of the whole catalog.
+	Catalog catalog.Settings
 	// Tracked are the records that a start left Running because their work
 	// lives in a backend.
 	Tracked []broker.Job
@@ -49,6 +54,9 @@ type Options struct {
 	// Fatal is told when the supervisor itself failed; the process should end.
 	Fatal func(reason string)
 
+	// Proofs are the rules of the gate that holds writes back; nil: there is none.
+	Proofs *proof.Config
+
 	Logger *slog.Logger
 	Now    func() time.Time
 	Random io.Reader
@@ -64,6 +72,7 @@ type System struct {
 	as      *actor.ActorSystem
 	root    *actor.RootContext
 	budget  *admission.Budget
+	gate    *ProofGate // nil: off
 	hub     hub
 	subs    subscriptions
 	started chan struct{}
@@ -75,6 +84,7 @@ type System struct {
 	snapshot      atomic.Pointer[catalog.Snapshot]
 	lists         atomic.Pointer[listState]
 	backends      sync.Map // name -> *backendRef
+	states        sync.Map // name -> lastSeen, of shared backends
 	instances     sync.Map // backend NUL session -> *actor.PID
 	bound         sync.Map // id -> *boundRef
 	boundCount    atomic.Int64
@@ -132,16 +142,15 @@ func Start(opts Options) (*System, error) {
 	if opts.Fatal == nil {
 		opts.Fatal = func(string) {}
 	}
-	if _, quarantined := catalog.Build(0, opts.Sources); len(quarantined) > 0 {
-		for _, q := range quarantined {
-			if q.Fatal {
-				return nil, fmt.Errorf("the catalog cannot be served: %s %s: %s", q.Backend, q.Verb, q.Reason)
-			}
-		}
+	if err := CheckCatalog(opts.Sources, opts.Catalog); err != nil {
+		return nil, err
 	}
 	s := &System{
 		opts: opts, log: opts.Logger, now: opts.Now,
 		budget: admission.NewBudget(opts.MaxBytesInFlight), started: make(chan struct{}),
+	}
+	if opts.Proofs != nil {
+		s.gate = newProofGate(*opts.Proofs, s)
 	}
 	s.journal = telling{opts.Journal, s.tellTask}
 	s.asked.tell = func(id string) { s.tellTask("", id) }
@@ -152,6 +161,24 @@ func Start(opts Options) (*System, error) {
 		actor.WithMailbox(mailbox(supervisorMailbox)), actor.WithSupervisor(&strategy{log: opts.Logger})))
 	<-s.started
 	return s, nil
+}
+
+// ErrCatalog is wrapped by every reason why a catalog cannot be served.
+var ErrCatalog = errors.New("the catalog cannot be served")
+
+// CheckCatalog says why a broker with these sources and settings must not start.
+func CheckCatalog(sources []catalog.Source, settings catalog.Settings) error {
+	settings.Starting = true
+	_, quarantined, faults := parity.Build(0, sources, settings)
+	for _, q := range quarantined {
+		if q.Fatal {
+			return fmt.Errorf("%w: %s: %s: %s", ErrCatalog, strings.TrimSpace(q.Backend+" "+q.Verb), q.Code, q.Reason)
+		}
+	}
+	for _, f := range faults {
+		return fmt.Errorf("%w: it does not pass its self-check: %s", ErrCatalog, f)
+	}
+	return nil
 }
 
 // sessionless begins the key of the actor for calls without a session.

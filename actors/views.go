@@ -58,6 +58,41 @@ func (s *System) AwaitCatalog(ctx context.Context, profile string) *catalog.Snap
 	}
 }
 
+// The availabilities of a backend (contracts/catalog.md section 1).
+const (
+	Ready    = "ready"
+	Starting = "starting"
+	Down     = "down"
+)
+
+// lastSeen is what is known of a backend without asking its actor.
+type lastSeen struct {
+	state     BackendState
+	runtimeID string // while it is ready
+}
+
+// Standing says how a backend is and which life of it runs, without asking it.
+// One that was not needed yet is ready: a call brings it up.
+func (s *System) Standing(backend string) (availability, runtimeID string) {
+	v, ok := s.states.Load(backend)
+	if !ok {
+		return Ready, ""
+	}
+	switch now := v.(lastSeen); now.state {
+	case StateIdle, StateReady:
+		return Ready, now.runtimeID
+	case StateStarting:
+		return Starting, ""
+	}
+	return Down, ""
+}
+
+// Availability is Standing without the life.
+func (s *System) Availability(backend string) string {
+	availability, _ := s.Standing(backend)
+	return availability
+}
+
 // WhyPending refuses what depends on backends of which nothing is known: with
 // the reason for which one could not be started, else `catalog_pending`.
 func (s *System) WhyPending(backends []string) *broker.Refusal {

@@ -38,6 +38,22 @@ type Call struct {
 	ExpectedRuntimeID string // checked before admission and on the answer
 
 	Client Client
+	Origin Origin
+
+	// Proof is what the call has to prove, for the actor of its backend: a
+	// *proof.Proving; nil is nothing.
+	Proof any
+}
+
+// Origin is where a call comes from, for the broker's own verbs, whose answers
+// depend on it.
+type Origin struct {
+	// Profile is the catalog as the caller sees it, that of the moment in which
+	// the call was planned: a *catalog.Profile.
+	Profile interface{ Name() string }
+	// Holder names whoever was served lists: the session, or what stands for one
+	// in the stateless era.
+	Holder string
 }
 
 // Client is what a harness said of itself: at its handshake, or, in the
@@ -158,6 +174,7 @@ type Timing struct {
 	Offered time.Time
 	Started time.Time
 	Ended   time.Time
+	Attempt int // of the run that was answered, from 1; 0: none ran
 }
 
 // Tool is one verb as a backend lists it.

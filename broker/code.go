@@ -52,6 +52,23 @@ const (
 	CodeReadOnly            Code = "read_only_session"
 	CodeTrackingExpired     Code = "tracking_expired"
 	CodeInstanceForbidden   Code = "instance_forbidden"
+	CodeHandleUnknown       Code = "handle_unknown"
+	CodeEffectsExceedRead   Code = "effects_exceed_read"
+	CodeMetaRecursion       Code = "meta_recursion"
+	CodeTargetsNotReady     Code = "targets_not_ready"
+	CodeVerbChanged         Code = "verb_changed"
+	CodeBackupFailed        Code = "bbolt_backup_failed"
+	CodeBackupVerify        Code = "bbolt_verify_failed"
+	CodeBackupPath          Code = "backup_path_not_writable"
+	CodeBackupInProgress    Code = "backup_in_progress"
+	CodeBackupNotFound      Code = "backup_file_not_found"
+	CodeBackupUnreadable    Code = "backup_unreadable"
+	CodeBackupProvider      Code = "backup_provider_mismatch"
+	CodeBackupSchema        Code = "backup_schema_unknown"
+	CodeSafetyBackup        Code = "safety_backup_failed"
+	CodeRestoreBlocked      Code = "restore_blocked_by_work"
+	CodeRestoreDiffers      Code = "restore_result_differs"
+	CodeBrokerRunning       Code = "broker_running"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -99,6 +116,23 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeReadOnly:            {false},
 	CodeTrackingExpired:     {false},
 	CodeInstanceForbidden:   {false},
+	CodeHandleUnknown:       {false},
+	CodeEffectsExceedRead:   {false},
+	CodeMetaRecursion:       {false},
+	CodeTargetsNotReady:     {true},
+	CodeVerbChanged:         {false},
+	CodeBackupFailed:        {false},
+	CodeBackupVerify:        {false},
+	CodeBackupPath:          {false},
+	CodeBackupInProgress:    {true},
+	CodeBackupNotFound:      {false},
+	CodeBackupUnreadable:    {false},
+	CodeBackupProvider:      {false},
+	CodeBackupSchema:        {false},
+	CodeSafetyBackup:        {false},
+	CodeRestoreBlocked:      {false},
+	CodeRestoreDiffers:      {false},
+	CodeBrokerRunning:       {true},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -60,16 +60,20 @@ func (j *Journal) Jobs(filter broker.JobFilter) (broker.JobPage, error) {
 			return broker.JobPage{}, fmt.Errorf("list jobs: %w", err)
 		}
 	}
+	for _, r := range l.records {
+		l.page.Jobs = append(l.page.Jobs, r.Job)
+	}
 	return l.page, nil
 }
 
 // lister walks an index by submission time from its end, a chunk at a time.
 type lister struct {
-	filter broker.JobFilter
-	index  []byte
-	last   []byte // the key that was visited last
-	over   bool
-	page   broker.JobPage
+	filter  broker.JobFilter
+	index   []byte
+	last    []byte // the key that was visited last
+	over    bool
+	page    broker.JobPage // without its jobs, which stand in records
+	records []record
 }
 
 func (l *lister) step(tx *bbolt.Tx) error {
@@ -110,7 +114,7 @@ func (l *lister) visit(id string, raw []byte) {
 		return
 	}
 	plain := f.Tenant == "" && f.User == "" && f.Operation == "" && f.Backend == "" && f.CompletedBy.IsZero()
-	inPage := l.page.Total >= f.Offset && (f.Limit <= 0 || len(l.page.Jobs) < f.Limit)
+	inPage := l.page.Total >= f.Offset && (f.Limit <= 0 || len(l.records) < f.Limit)
 	if plain && !inPage {
 		l.page.Total++
 		return
@@ -125,6 +129,6 @@ func (l *lister) visit(id string, raw []byte) {
 	}
 	l.page.Total++
 	if inPage {
-		l.page.Jobs = append(l.page.Jobs, r.Job)
+		l.records = append(l.records, r)
 	}
 }

@@ -2,10 +2,15 @@ package catalog
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"sync"
 
 	"berth/broker"
+	"berth/broker/catalog/minimal"
 	"berth/broker/catalog/schema"
+	"berth/broker/catalog/search"
 )
 
 // checker is a compiled input schema.
@@ -21,6 +26,20 @@ func lazily(raw json.RawMessage) func() (checker, error) {
 	return sync.OnceValues(func() (checker, error) { return schema.Compile(raw) })
 }
 
+// Minimal is the smallest call that the input schema takes, as its arguments,
+// or why there is none. It is made at first use.
+func (v *Verb) Minimal() (json.RawMessage, error) { return v.minimal() }
+
+func (v *Verb) lazilyMinimal() func() (json.RawMessage, error) {
+	return sync.OnceValues(func() (json.RawMessage, error) {
+		s, err := v.Schema()
+		if err != nil {
+			return nil, fmt.Errorf("no minimal call: %w", err)
+		}
+		return minimal.Call(s)
+	})
+}
+
 // Unchecked says why the arguments of v are not checked against its schema; it
 // is empty when they are. It compiles the schema at first use.
 func (v *Verb) Unchecked() string {
@@ -32,6 +51,20 @@ func (v *Verb) Unchecked() string {
 	}
 	return ""
 }
+
+// Schema is the compiled input schema; it is an error when there is none or it
+// cannot be used. It is compiled at first use.
+func (v *Verb) Schema() (*schema.Schema, error) {
+	if v.compile == nil {
+		return nil, errNoSchema
+	}
+	return v.compile()
+}
+
+var errNoSchema = errors.New("the entry has no input schema")
+
+// Parameters lists the properties at the top of the input schema, by name.
+func (v *Verb) Parameters() []string { return parameters(v.InputSchema) }
 
 // NormaliseArguments gives the arguments as the verb is to receive them: those
 // of a native verb by the rules of contracts/native.md section 1.7, others unchanged.
@@ -59,12 +92,36 @@ func (v *Verb) CheckArguments(args json.RawMessage) *broker.Refusal {
 		return nil
 	}
 	if v.Native {
-		return s.NativeRefusal(s.Normalise(args))
+		refusal := s.NativeRefusal(s.Normalise(args))
+		if call, err := v.Minimal(); refusal != nil && err == nil {
+			refusal.Detail["MinimalCall"] = call
+		}
+		return refusal
 	}
 	violations, err := s.Check(args)
 	if err != nil || len(violations) == 0 {
 		return nil // what cannot be judged here is the backend's to judge
 	}
-	return broker.Refuse(broker.CodeInvalidArguments, "The arguments do not fit the input schema of "+v.Name+"; nothing was sent.",
-		map[string]any{"verb": v.Name, "errors": violations})
+	for i := range violations {
+		v.nearest(&violations[i])
+	}
+	detail := map[string]any{"verb": v.Name, "errors": violations, "minimal_call": nil}
+	if call, err := v.Minimal(); err == nil {
+		detail["minimal_call"] = call
+	} else {
+		detail["no_minimal_call"] = err.Error()
+	}
+	return broker.Refuse(broker.CodeInvalidArguments, "The arguments do not fit the input schema of "+v.Name+"; nothing was sent.", detail)
+}
+
+// nearest names the property that one which the schema does not admit may have
+// been meant for.
+func (v *Verb) nearest(wrong *schema.Violation) {
+	name, isTop := strings.CutPrefix(wrong.Pointer, "/")
+	if wrong.Rule != "additionalProperties" || !isTop || strings.Contains(name, "/") {
+		return
+	}
+	if near, ok := search.Nearest(strings.NewReplacer("~1", "/", "~0", "~").Replace(name), parameters(v.InputSchema)); ok {
+		wrong.Wanted += "; the nearest is " + near
+	}
 }

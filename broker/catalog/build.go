@@ -6,35 +6,51 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"berth/broker"
+	"berth/broker/catalog/search"
+	"berth/broker/shape"
 )
 
 // Snapshot is the catalog at one moment.
 type Snapshot struct {
-	generation uint64
-	verbs      []*Verb // of the merged profile, by name
-	every      []*Verb // those that only an exact profile has, too
-	profiles   map[string]*Profile
-	surfaces   map[string]bool
+	generation  uint64
+	verbs       []*Verb // of the full profile, by name
+	every       []*Verb // those that only an exact profile has, too
+	profiles    map[string]*Profile
+	surfaces    map[string]bool
+	backends    []string // native ones, too; in byte order
+	quarantined []Quarantined
+	digest      func() string
 }
 
 // Generation is the number that Build was given.
 func (s *Snapshot) Generation() uint64 { return s.generation }
 
-// Verbs lists the verbs of the merged profile by name. The slice is shared.
+// Verbs lists the verbs of the full profile by name. The slice is shared.
 func (s *Snapshot) Verbs() []*Verb { return s.verbs }
 
-// Profile finds a profile: "" is the merged one, a backend's name its exact one.
+// Quarantined lists what Build did not serve, or served with a reservation.
+func (s *Snapshot) Quarantined() []Quarantined { return slices.Clone(s.quarantined) }
+
+// Profile finds a profile: [Full] (which "" means, too) and [Essential] are
+// built in, a backend's name is its exact one, the rest is configured.
 func (s *Snapshot) Profile(name string) (*Profile, bool) {
+	if name == "" {
+		name = Full
+	}
 	p, ok := s.profiles[name]
 	return p, ok
 }
 
 // Profiles lists the names of the exact profiles in byte order.
-func (s *Snapshot) Profiles() []string {
+func (s *Snapshot) Profiles() []string { return slices.Clone(s.backends) }
+
+// Selections lists the names of the profiles that are not exact, in byte order.
+func (s *Snapshot) Selections() []string {
 	names := slices.Sorted(maps.Keys(s.profiles))
-	return slices.DeleteFunc(names, func(n string) bool { return n == "" })
+	return slices.DeleteFunc(names, func(n string) bool { return s.profiles[n].exact })
 }
 
 // HasSurface reports whether a backend has the surface of a name.
@@ -53,11 +69,16 @@ func (s *Snapshot) Notes() []Quarantined {
 	return notes
 }
 
-// Build makes a snapshot of the sources, in whatever order they come, and
-// lists what is not served. It never fails: a fault of the broker's own verbs
-// is listed as Fatal, and its verb left out.
+// Build is Settings.Build without any settings.
 func Build(generation uint64, sources []Source) (*Snapshot, []Quarantined) {
-	b := &builder{byName: map[string]*Verb{}, aliases: map[string]*Verb{}, own: map[string][]*Verb{}}
+	return Settings{}.Build(generation, sources)
+}
+
+// Build makes a snapshot of the sources, in whatever order they come, and
+// lists what is not served. It never fails: a fault of the broker's own verbs,
+// or of a profile, is listed as Fatal, and its verb left out.
+func (c Settings) Build(generation uint64, sources []Source) (*Snapshot, []Quarantined) {
+	b := &builder{generation: generation, settings: c, byName: map[string]*Verb{}, aliases: map[string]*Verb{}, own: map[string][]*Verb{}}
 	sources = b.accept(sources)
 	for i := range sources {
 		b.read(&sources[i])
@@ -74,27 +95,33 @@ func Build(generation uint64, sources []Source) (*Snapshot, []Quarantined) {
 	for _, v := range b.verbs {
 		slices.Sort(v.Aliases)
 	}
-	s.profiles[""] = b.merged(s.verbs, sources)
 	for i := range sources {
 		s.profiles[sources[i].Backend] = b.exact(&sources[i])
+		s.backends = append(s.backends, sources[i].Backend)
 		if surface := sources[i].Surface; surface != nil {
 			s.surfaces[surface.Name] = true
 		}
 	}
+	slices.Sort(s.backends)
+	b.selections(s, sources)
 	slices.SortStableFunc(b.faults, func(x, y Quarantined) int {
 		return cmp.Or(strings.Compare(x.Backend, y.Backend), strings.Compare(x.Verb, y.Verb), strings.Compare(x.Code, y.Code))
 	})
-	return s, b.faults
+	s.quarantined = b.faults
+	s.digest = sync.OnceValue(s.sum)
+	return s, slices.Clone(b.faults)
 }
 
 // builder collects what Build finds.
 type builder struct {
-	verbs   []*Verb // after name: in the order of precedence for names
-	byName  map[string]*Verb
-	aliases map[string]*Verb
-	own     map[string][]*Verb // by backend: its verbs, also those outside the merged profile
-	beside  []*Verb
-	faults  []Quarantined
+	generation uint64
+	settings   Settings
+	verbs      []*Verb // after name: in the order of precedence for names
+	byName     map[string]*Verb
+	aliases    map[string]*Verb
+	own        map[string][]*Verb // by backend: its verbs, also those outside the merged profile
+	beside     []*Verb
+	faults     []Quarantined
 }
 
 func (b *builder) fault(q Quarantined) { b.faults = append(b.faults, q) }
@@ -165,13 +192,21 @@ func (b *builder) record(s *Source, t broker.Tool) {
 		bad(CodeNameInvalid, "The name is empty, or no valid name of a native verb.")
 		return
 	}
+	changed := ""
+	if was, ok := s.accepted(t); ok {
+		changed, t = digestOf(t.Raw), was
+		b.fault(Quarantined{Backend: s.Backend, Verb: t.Name, Code: CodeVerbChanged, Reason: "The backend lists it otherwise than it was accepted; calls of it are refused.", Extent: Noted})
+	}
 	e, err := readEntry(t)
 	if err != nil {
 		bad(CodeSchemaInvalid, "The entry cannot be read: "+err.Error()+".")
 		return
 	}
 	v := &Verb{Name: t.Name, Upstream: t.Name, Backend: s.Backend, Native: s.Native, Surface: s.Surface, Seats: 1, ReadOnly: s.Rules.ReadOnly,
-		HasOutputSchema: e.output, InputSchema: e.input, Own: t.Raw}
+		HasOutputSchema: e.output, InputSchema: e.input, Own: t.Raw, description: e.description, Summary: search.Summary(e.description), Family: s.Family}
+	if v.Family == "" && !s.Native {
+		v.Family = s.Backend
+	}
 	if !s.Native && s.Surface == nil && s.Server.ProtocolVersion <= lastCoreTasks && tasksOf(s.Server.Capabilities) {
 		v.OwnTask = e.task
 	}
@@ -184,17 +219,22 @@ func (b *builder) record(s *Source, t broker.Tool) {
 			bad(CodeNoEffects, "A verb of the broker's own, or of a local app, must declare its effects.")
 			return
 		}
-		v.Effects, v.EffectsSource = effects, FromNative
+		v.Effects, v.EffectsSource, v.Conditional = effects, FromNative, s.Conditional[t.Name]
 		if s.Surface != nil {
 			v.EffectsSource, v.Held, v.Follow = FromSurface, slices.Contains(s.Surface.Held, t.Name), s.Surface.Follows[t.Name]
 		}
-		v.Control = slices.Contains(s.Control, t.Name)
+		v.Control, v.Pass = slices.Contains(s.Control, t.Name), s.Passes[t.Name]
 	} else {
-		v.Effects, v.EffectsSource = effectsOf(t.Name, s.Rules, e.hints)
+		v.Effects, v.EffectsSource, v.Conditional = effectsOf(t.Name, s.Rules, e.hints)
+	}
+	if code, reason := v.checkEffects(); code != "" {
+		bad(code, reason)
+		return
 	}
 	if e.input != nil {
 		v.compile = lazily(e.input)
 	}
+	v.minimal = v.lazilyMinimal()
 	if s.Native {
 		if why := v.Unchecked(); why != "" {
 			bad(CodeSchemaInvalid, "The input schema cannot be used: "+why+".")
@@ -205,7 +245,18 @@ func (b *builder) record(s *Source, t broker.Tool) {
 		}
 	}
 	s.Rules.apply(v)
-	v.Listed = e.render(v.Name, listedAnnotations(e.hints, v.Effects, v.EffectsSource, s.declares() || s.Rules.TrustAnnotations))
+	v.describe(s.Facts[t.Name])
+	if v.Family == "" {
+		bad(CodeNoFamily, "A native verb must name its family.")
+		return
+	}
+	if why := b.settings.held(s.Backend, t.Name); why != "" {
+		bad(CodeParity, why)
+		return
+	}
+	v.Listed = e.render(v.Name, v.ResultTokens == shape.Whole, listedAnnotations(e.hints, v.Effects, v.EffectsSource, s.declares() || s.Rules.TrustAnnotations))
+	v.digest = sync.OnceValue(func() string { return digestOf(v.Listed) })
+	v.Changed = changed
 	b.verbs = append(b.verbs, v)
 	b.own[s.Backend] = append(b.own[s.Backend], v)
 }
@@ -219,10 +270,15 @@ func (r Rules) apply(v *Verb) {
 	selected := func(globs []string) bool {
 		return slices.ContainsFunc(globs, func(glob string) bool { return matches(glob, v.Upstream) })
 	}
-	v.RequireTask = selected(r.RequireTask)
+	v.RequireTask, v.Essential = selected(r.RequireTask), selected(r.Essential)
+	v.Keywords, _ = pick(r.Keywords, v.Upstream)
+	v.Keywords = slices.Clone(v.Keywords)
+	v.Rank, _ = pick(r.Ranks, v.Upstream)
+	v.ResultTokens, _ = pick(r.ResultTokens, v.Upstream)
 	// What a backend runs only as a task of its own takes its time.
 	v.Long = selected(r.Long) || v.RequireTask || v.OwnTask == TaskRequired
 	v.Tracks, _ = pick(r.Tracks, v.Upstream)
+	v.Unguided = r.Unguided
 	if seats, ok := pick(r.Seats, v.Upstream); ok && seats > 1 {
 		v.Seats = seats
 	}
@@ -254,7 +310,7 @@ func tasksOf(capabilities json.RawMessage) bool {
 
 // globs lists every pattern, in byte order, each once.
 func (r Rules) globs() []string {
-	out := append(slices.Clone(r.Long), r.RequireTask...)
+	out := slices.Concat(r.Long, r.RequireTask, r.Essential)
 	for _, e := range r.Effects {
 		out = append(out, e.Verb)
 	}
@@ -262,6 +318,9 @@ func (r Rules) globs() []string {
 	out = slices.AppendSeq(out, maps.Keys(r.CallTimeout))
 	out = slices.AppendSeq(out, maps.Keys(r.Seats))
 	out = slices.AppendSeq(out, maps.Keys(r.Tracks))
+	out = slices.AppendSeq(out, maps.Keys(r.Keywords))
+	out = slices.AppendSeq(out, maps.Keys(r.Ranks))
+	out = slices.AppendSeq(out, maps.Keys(r.ResultTokens))
 	slices.Sort(out)
 	return slices.Compact(out)
 }

@@ -26,7 +26,7 @@ func tool(name string, fields ...string) broker.Tool {
 }
 
 func native() Source {
-	return Source{Backend: NativeName, Native: true, Listed: true,
+	return Source{Backend: NativeName, Native: true, Family: "jobs", Listed: true,
 		Tools: []broker.Tool{tool("job_status", `"description":"Status of a job."`, `"inputSchema":{"type":"object","properties":{"jobId":{"type":"string"},"waitSeconds":{"type":"integer"}},"required":["jobId"]}`,
 			`"annotations":{"openWorldHint":false}`)},
 		Aliases: map[string]string{"armada_job_status": "job_status"},
@@ -93,7 +93,7 @@ func TestGoldenLists(t *testing.T) {
 	trusted := files
 	trusted.Backend, trusted.Rules.TrustAnnotations = "trusted", true
 	ruled := files
-	ruled.Backend, ruled.Rules.Effects = "ruled", []EffectRule{{"re*", broker.Read}, {"*", broker.Write | broker.Destroy}}
+	ruled.Backend, ruled.Rules.Effects = "ruled", []EffectRule{{Verb: "re*", Is: broker.Read}, {Verb: "*", Is: broker.Write | broker.Destroy}}
 	s := build(t, files, native(), ruled, trusted, upstream("plain", tool("read")))
 	for _, name := range []string{"", "files", "plain"} {
 		t.Run("profile "+name, func(t *testing.T) {
@@ -210,10 +210,10 @@ func TestQuarantine(t *testing.T) {
 			[]string{"x/[ glob_invalid noted false"}, []string{"x__a"}},
 		{"reserved and unusable backend names", []Source{upstream("berth", tool("a")), upstream("a__b", tool("a")), upstream("", tool("a")), upstream("x", tool("a")), upstream("x", tool("b"))},
 			[]string{"/ backend_name_invalid all true", "a__b/ backend_name_invalid all true", "berth/ backend_name_invalid all true", "x/ backend_name_invalid all true"}, []string{"x__a"}},
-		{"native verbs must be right", []Source{{Backend: "berth", Native: true, Tools: []broker.Tool{tool("no effects"), tool("none"), tool("bad", `"inputSchema":{"type":7}`), tool("good")},
+		{"native verbs must be right", []Source{{Backend: "berth", Native: true, Family: "f", Tools: []broker.Tool{tool("no effects"), tool("none"), tool("bad", `"inputSchema":{"type":7}`), tool("good")},
 			Effects: map[string]broker.Effects{"bad": 0, "good": 0, "no effects": 0}, Aliases: map[string]string{"x": "gone", "good": "good", "fine": "good"}}},
 			[]string{"berth/bad verb_schema_invalid all true", "berth/no effects verb_name_invalid all true", "berth/none verb_without_effects all true", "berth/x alias_of_nothing all true"}, []string{"good"}},
-		{"a native alias hides nothing", []Source{{Backend: "berth", Native: true, Tools: []broker.Tool{tool("a"), tool("b")}, Effects: map[string]broker.Effects{"a": 0, "b": 0}, Aliases: map[string]string{"a": "b"}}},
+		{"a native alias hides nothing", []Source{{Backend: "berth", Native: true, Family: "f", Tools: []broker.Tool{tool("a"), tool("b")}, Effects: map[string]broker.Effects{"a": 0, "b": 0}, Aliases: map[string]string{"a": "b"}}},
 			[]string{"berth/a alias_shadows_verb noted true"}, []string{"a", "b"}},
 		{"both native names are taken", []Source{native(), upstream("x", tool("job_status"), tool("berth__job_status"))},
 			[]string{"x/berth__job_status verb_duplicate noted false"}, []string{"job_status", "x__berth__job_status", "x__job_status"}},
@@ -252,7 +252,7 @@ func TestEffectsComeFromTheFirstSourceThatAnswers(t *testing.T) {
 	annotated := func(hints string) broker.Tool {
 		return tool("v", `"inputSchema":{}`, `"annotations":`+hints)
 	}
-	all := []EffectRule{{"w*", broker.Exec}, {"v", broker.Read}, {"*", broker.Destroy}}
+	all := []EffectRule{{Verb: "w*", Is: broker.Exec}, {Verb: "v", Is: broker.Read}, {Verb: "*", Is: broker.Destroy}}
 	tests := []struct {
 		name   string
 		tool   broker.Tool
@@ -318,21 +318,29 @@ func TestTheMostSpecificGlobCounts(t *testing.T) {
 	}
 }
 
+func suggested(p *Profile, name string) (names []string) {
+	for _, s := range p.Suggestions(name, 3) {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
 func TestSuggest(t *testing.T) {
 	s := build(t, native(), upstream("files", tool("read_file"), tool("write_file"), tool("list"), tool("ingest")), upstream("git", tool("read_file")))
 	tests := []struct {
 		profile, name string
 		want          []string
 	}{
-		{"", "read_file", []string{"files__read_file", "git__read_file"}},
-		{"", "readFile", []string{"files__read_file", "git__read_file"}},
-		{"", "FILES__INGEST", []string{"files__ingest"}},
-		{"", "files.ingest", []string{"files__ingest"}},
+		{"", "read_file", []string{"files__read_file", "git__read_file", "files__write_file"}},
+		{"", "readFile", []string{"files__read_file", "git__read_file", "files__write_file"}},
+		{"", "FILES__INGEST", []string{"files__ingest", "files__read_file", "files__write_file"}},
+		{"", "files.ingest", []string{"files__ingest", "files__read_file", "files__write_file"}},
 		{"", "ingst", []string{"files__ingest"}},
 		{"", "mcp__berth__job_statsu", []string{"job_status"}},
 		{"", "Armada-Job-Status", []string{"job_status"}},
 		{"", "foo", nil},
 		{"", "li", nil},
+		{"", "files__li", []string{"files__list"}},
 		{"", "", nil},
 		{"", "__", nil},
 		{"", strings.Repeat("read_file", 100), nil},
@@ -344,7 +352,7 @@ func TestSuggest(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.profile+"/"+tt.name, func(t *testing.T) {
-			if got := profile(t, s, tt.profile).Suggest(tt.name); !slices.Equal(got, tt.want) {
+			if got := suggested(profile(t, s, tt.profile), tt.name); !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -353,7 +361,7 @@ func TestSuggest(t *testing.T) {
 	for i := range 9 {
 		many = append(many, tool(fmt.Sprintf("read_%d", i)))
 	}
-	if got := profile(t, build(t, upstream("x", many...)), "").Suggest("read_x"); len(got) != 3 {
+	if got := suggested(profile(t, build(t, upstream("x", many...)), ""), "read_x"); len(got) != 3 {
 		t.Errorf("got %q, want three", got)
 	}
 }

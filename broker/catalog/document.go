@@ -12,16 +12,9 @@ import (
 // its names, its description and the names of its parameters. A description that
 // is no string counts as none.
 func (v *Verb) Document(name string) search.Doc {
-	d := search.Doc{Name: name, Bare: v.Upstream, Aliases: v.Aliases, Backend: v.Backend, Family: v.Backend}
+	d := search.Doc{Name: name, Bare: v.Upstream, Aliases: v.Aliases, Backend: v.Backend, Family: v.Family, Keywords: v.Keywords, Description: v.description}
 	if v.Native {
 		d.Backend = NativeName
-	}
-	if members, err := shape.Members(v.Own); err == nil {
-		for _, m := range members {
-			if m.Name == "description" {
-				d.Description, _ = shape.Text(m.Value)
-			}
-		}
 	}
 	d.Parameters = parameters(v.InputSchema)
 	return d

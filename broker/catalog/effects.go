@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/broker"
+	"berth/broker/condition"
 	"berth/broker/shape"
 )
 
@@ -57,23 +58,153 @@ func boolean(v json.RawMessage) *bool {
 	return &b
 }
 
-// effectsOf finds an upstream verb's effects from the first source that answers.
-func effectsOf(verb string, rules Rules, h hints) (broker.Effects, string) {
-	for _, r := range rules.Effects {
-		if matches(r.Verb, verb) {
-			return r.Is, FromOperator
+// EffectRule is an operator's word on what the verbs that match a glob
+// (path.Match over upstream names) do. The first rule whose conditions all hold
+// counts. Conditions look at the arguments only.
+type EffectRule struct {
+	Verb string
+	When []condition.Condition // all must hold; none: always
+	Is   broker.Effects
+}
+
+// effectsOf finds an upstream verb's effects from the first source that
+// answers: the upper bound, and the rules that narrow it for some arguments.
+func effectsOf(verb string, rules Rules, h hints) (broker.Effects, string, []EffectRule) {
+	if chain := rulesFor(verb, rules.Effects); len(chain) > 0 {
+		last := len(chain) - 1
+		if len(chain[last].When) > 0 {
+			return broker.UnknownEffects, "", chain // nothing says what the other calls do; checkEffects refuses it
 		}
+		return chain[last].Is, FromOperator, chain[:last:last]
 	}
 	if !rules.TrustAnnotations || !h.present {
-		return broker.UnknownEffects, FromUnknown
+		return broker.UnknownEffects, FromUnknown, nil
 	}
+	return h.effects(), FromAnnotation, nil
+}
+
+// effects is what a backend's annotations claim.
+func (h hints) effects() broker.Effects {
 	switch {
 	case h.readOnly != nil && *h.readOnly:
-		return broker.Read, FromAnnotation
+		return broker.Read
 	case h.destructive != nil && !*h.destructive:
-		return broker.Write, FromAnnotation
+		return broker.Write
 	}
-	return broker.Write | broker.Destroy, FromAnnotation
+	return broker.Write | broker.Destroy
+}
+
+// rulesFor lists the rules that select a verb, up to the first without a
+// condition: nothing after it is ever reached.
+func rulesFor(verb string, rules []EffectRule) (chain []EffectRule) {
+	for _, r := range rules {
+		if !matches(r.Verb, verb) {
+			continue
+		}
+		chain = append(chain, r)
+		if len(r.When) == 0 {
+			break
+		}
+	}
+	return chain
+}
+
+// checkEffects says why a verb's effects cannot be used: a rule with a
+// condition that allows more than the one without, none without a condition,
+// or a condition on something that is no argument. The code is empty when they can.
+func (v *Verb) checkEffects() (code, reason string) {
+	if v.EffectsSource == "" {
+		return CodeEffectsWidens, "Its effects have rules with conditions and none without, which says what every other call does."
+	}
+	for _, r := range v.Conditional {
+		if r.Is&^v.Effects != 0 {
+			return CodeEffectsWidens, "A rule with conditions says " + strings.Join(r.Is.Names(), " and ") + ", which the rule without conditions (" + strings.Join(v.Effects.Names(), " and ") + ") does not hold."
+		}
+		for _, c := range r.When {
+			if c.At.Origin != condition.Arguments || !c.At.InSchema(v.InputSchema) {
+				return CodePointer, "The condition on " + c.At.String() + " names nothing in the input schema."
+			}
+		}
+	}
+	return "", ""
+}
+
+// EffectsFault says why the verb's rules for single arguments cannot be used;
+// it is empty for every verb of a snapshot.
+func (v *Verb) EffectsFault() string {
+	_, reason := v.checkEffects()
+	return reason
+}
+
+// EffectsFor judges a call by its arguments: the first rule whose conditions
+// all hold, else the upper bound. A doubt (arguments that cannot be read, a
+// name that stands twice) leaves the upper bound.
+func (v *Verb) EffectsFor(arguments json.RawMessage) broker.Effects {
+	for _, r := range v.Conditional {
+		if condition.All(r.When, condition.Call{Arguments: arguments}) {
+			return r.Is
+		}
+	}
+	return v.Effects
+}
+
+// Permits says for what a read-only caller may use a verb: for every call, for
+// those that the rules (whose conditions must hold) let through, or for none.
+func (v *Verb) Permits() (always bool, when []EffectRule) {
+	if v.Effects.ReadOnly() {
+		return true, nil
+	}
+	for _, r := range v.Conditional {
+		if r.Is.ReadOnly() {
+			when = append(when, r)
+		}
+	}
+	return false, when
+}
+
+// CheckEffectRules judges an operator's rules without a catalog: each rule with
+// conditions needs a later one without for the same glob, `*`, or a glob that
+// selects it, and must not allow more. It gives the index of the first rule
+// that fails and why. What only the verbs can show is found by Build.
+func CheckEffectRules(rules []EffectRule) (at int, reason string, ok bool) {
+	for i, r := range rules {
+		if len(r.When) == 0 {
+			continue
+		}
+		for _, c := range r.When {
+			if c.At.Origin != condition.Arguments {
+				return i, "effects are decided before there is a result, so a condition looks at args:", false
+			}
+		}
+		j := slices.IndexFunc(rules[i:], func(w EffectRule) bool {
+			return len(w.When) == 0 && (w.Verb == r.Verb || w.Verb == "*" || matches(w.Verb, r.Verb))
+		})
+		if j < 0 {
+			return i, "a rule with conditions needs one without after it, for the same verbs: it says what every other call does", false
+		}
+		if r.Is&^rules[i+j].Is != 0 {
+			return i, "a rule with conditions may only narrow the one without", false
+		}
+	}
+	return 0, "", true
+}
+
+// RulesFromAnnotations are the rules that trusting a backend's annotations
+// would give, for review by an operator: one for each tool that has any, by name.
+func RulesFromAnnotations(tools []broker.Tool) []EffectRule {
+	var out []EffectRule
+	for _, t := range tools {
+		if e, err := readEntry(t); err == nil && e.hints.present {
+			out = append(out, EffectRule{Verb: literal(t.Name), Is: e.hints.effects()})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b EffectRule) int { return strings.Compare(a.Verb, b.Verb) })
+	return out
+}
+
+// literal is the glob that selects exactly one name.
+func literal(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
 // listedAnnotations are the annotations of the merged list: the backend's own

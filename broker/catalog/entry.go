@@ -15,7 +15,9 @@ type entry struct {
 	hints   hints
 	input   json.RawMessage // nil when it is no object
 	output  bool
-	task    TaskSupport
+
+	description string // empty when it is no string
+	task        TaskSupport
 }
 
 var errEntryName = errors.New("the entry's name is not the name that it came under")
@@ -50,6 +52,8 @@ func readEntry(tool broker.Tool) (entry, error) {
 			if bytes.HasPrefix(m.Value, []byte("{")) {
 				e.input = m.Value
 			}
+		case "description":
+			e.description, _ = shape.Text(m.Value)
 		case "outputSchema":
 			e.output = true
 		case "annotations":
@@ -64,9 +68,9 @@ func readEntry(tool broker.Tool) (entry, error) {
 	return e, nil
 }
 
-// render gives the entry under another name: outputSchema left out,
-// annotations put in their place or at the end, the rest as it came.
-func (e entry) render(name string, annotations json.RawMessage) json.RawMessage {
+// render gives the entry under another name: outputSchema left out unless it is
+// kept, annotations put in their place or at the end, the rest as it came.
+func (e entry) render(name string, keepOutput bool, annotations json.RawMessage) json.RawMessage {
 	var out bytes.Buffer
 	sep := byte('{')
 	put := func(raw []byte, value []byte) {
@@ -82,6 +86,9 @@ func (e entry) render(name string, annotations json.RawMessage) json.RawMessage 
 		case "name":
 			put(m.Raw, []byte(`"`+name+`"`)) // an outward name needs no escape
 		case "outputSchema":
+			if keepOutput {
+				put(m.Raw, m.Value)
+			}
 		case "annotations":
 			annotated = true
 			put(m.Raw, annotations)

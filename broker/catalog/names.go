@@ -4,10 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 )
 
 // The limits of an outward name (contracts/catalog.md section 1).
@@ -37,25 +34,6 @@ func CheckPrefix(prefix string) error {
 		}
 	}
 	return fmt.Errorf("the harness prefix %q does not end in two underscores, a dot, a slash or a colon", prefix)
-}
-
-// WithPrefixes is the snapshot with more harness prefixes to strip in the merged
-// profile. Lists are the same.
-func (s *Snapshot) WithPrefixes(more []string) (*Snapshot, error) {
-	for _, prefix := range more {
-		if err := CheckPrefix(prefix); err != nil {
-			return nil, err
-		}
-	}
-	merged := *s.profiles[""]
-	merged.limited = &sync.Map{}
-	merged.prefixes = slices.Concat(more, prefixes)
-	// Of two that fit, the longer one is what the harness has put there.
-	slices.SortStableFunc(merged.prefixes, func(a, b string) int { return len(b) - len(a) })
-	out := *s
-	out.profiles = maps.Clone(s.profiles)
-	out.profiles[""] = &merged
-	return &out, nil
 }
 
 // fold replaces every character outside [A-Za-z0-9_-] by an underscore.

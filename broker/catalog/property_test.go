@@ -127,7 +127,7 @@ func FuzzResolve(f *testing.F) {
 					t.Errorf("%q was guessed to be %q", name, v.Name)
 				}
 			}
-			for _, n := range p.Suggest(name) {
+			for _, n := range suggested(p, name) {
 				if _, ok := p.Resolve(n); !ok {
 					t.Errorf("%q is suggested for %q and does not resolve", n, name)
 				}
@@ -140,12 +140,10 @@ func FuzzResolve(f *testing.F) {
 // without its longest harness prefix; nothing else, and one prefix only.
 func TestResolutionIsTheModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		built, _ := Build(1, drawSources(r))
+		sources := drawSources(r)
+		built, _ := Build(1, sources)
 		more := rapid.SliceOfN(rapid.SampledFrom([]string{"cursor:", "mcp__", "tools/", "x.", "berth__"}), 0, 3).Draw(r, "prefixes")
-		s, err := built.WithPrefixes(more)
-		if err != nil {
-			r.Fatal(err)
-		}
+		s, _ := Settings{Prefixes: more}.Build(1, sources)
 		if a, b := lists(t, built), lists(t, s); !reflect.DeepEqual(a, b) {
 			r.Fatal("prefixes change a list")
 		}
@@ -184,9 +182,9 @@ func TestResolutionIsTheModel(t *testing.T) {
 }
 
 func TestPrefixesThatPartNothingAreRefused(t *testing.T) {
-	s := build(t, native())
 	for _, prefix := range []string{"", "mcp", "mcp_", "é", strings.Repeat("x", 64) + "."} {
-		if _, err := s.WithPrefixes([]string{prefix}); err == nil {
+		_, faults := Settings{Prefixes: []string{prefix}}.Build(1, []Source{native()})
+		if len(faults) != 1 || !faults[0].Fatal {
 			t.Errorf("%q is taken", prefix)
 		}
 	}

@@ -5,14 +5,8 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/broker/shape"
 )
-
-// EffectRule is an operator's word on what the verbs that match a glob
-// (path.Match over upstream names) do. The first match counts.
-type EffectRule struct {
-	Verb string
-	Is   broker.Effects
-}
 
 // Rules is the configuration of one backend that the catalog needs. Globs are
 // path.Match patterns over upstream names; where several match, an exact name
@@ -28,6 +22,13 @@ type Rules struct {
 	Tracks           map[string]*broker.Track // how the work that a verb starts is followed
 	RequireTask      []string                 // verbs that only a client which takes tasks may call
 	ReadOnly         bool                     // verbs that do more than read are refused
+	Essential        []string                 // verbs of the essential tier
+	Keywords         map[string][]string      // extra words for search
+	Ranks            map[string]int           // place inside a selector; the lower the earlier
+	ResultTokens     map[string]shape.Budget  // what one answer may cost; shape.Whole: it is never cut
+	Pin              bool                     // a verb that changed is not called until it is accepted
+	Unguided         bool                     // error results are passed on without a minimal call
+	Line             string                   // the operator's line for the instructions
 }
 
 // Source is what is known of one backend.
@@ -44,12 +45,70 @@ type Source struct {
 
 	// Native families and surfaces declare these.
 	Effects map[string]broker.Effects // of every verb
-	Control []string                  // verbs of the control lane: never queued, no seat
+	// Conditional holds, by verb, rules that narrow Effects for some arguments.
+	Conditional map[string][]EffectRule
+	Control     []string // verbs of the control lane: never queued, no seat
+
+	// Facts is what they say of a verb besides its entry, by its name.
+	Facts map[string]Facts
+
+	// Accepted is what a pinned backend listed when an operator last took it;
+	// nil: whatever it lists is taken.
+	Accepted []broker.Tool
 
 	// The rest is for native families only.
-	Aliases map[string]string // alias -> verb
-	Beside  []string          // verbs that stand in every backend's exact profile too
+	// Handlers are the verbs that the family's code answers.
+	Handlers []string
+	Family   string            // of every verb that Facts gives no other; native verbs need one
+	Aliases  map[string]string // alias -> verb
+	Beside   []string          // verbs that stand in every backend's exact profile too
+	Passes   map[string]Pass   // verbs that pass a call on
+	// MergedOnly are verbs that no exact profile has, the family's own included.
+	MergedOnly []string
 }
+
+// The families that the catalog itself knows.
+const (
+	// FamilyCatalog are the verbs that find and call others. They are part of
+	// every profile's required set.
+	FamilyCatalog = "catalog"
+	FamilyHealth  = "health"
+)
+
+// Transport is how a call comes.
+type Transport string
+
+// The transports.
+const (
+	OverMCP  Transport = "mcp"  // streamable HTTP, and stdio, which is a bridge to it
+	OverREST Transport = "rest" // the operator API
+)
+
+// Transports lists every transport.
+var Transports = []Transport{OverMCP, OverREST}
+
+// Facts is what the owner of a verb says of it besides its entry. The zero
+// value says nothing.
+type Facts struct {
+	Family       string
+	Keywords     []string
+	Rank         int
+	Essential    bool // in the essential tier
+	Required     bool // in the required set of every profile that is not exact
+	ResultTokens shape.Budget
+	Scope        []broker.Role // who sees it; empty: every authenticated caller
+	Transports   []Transport   // where it is served; empty: everywhere
+	Next         []Next
+}
+
+// Next is a verb that is worth calling afterwards.
+type Next struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
+}
+
+// maxNext is how many of them a verb has at most.
+const maxNext = 3
 
 // The sources of a verb's effects (contracts/catalog.md section 4).
 const (
@@ -69,8 +128,23 @@ type Verb struct {
 	Surface  *Surface // whose contract it is; nil for none of its own
 	Aliases  []string // sorted; callable, never listed
 
-	Effects       broker.Effects
+	Family       string
+	Summary      string // first sentence of the description, at most 120 characters
+	Keywords     []string
+	Rank         int
+	Essential    bool
+	Required     bool
+	ResultTokens shape.Budget
+	Scope        []broker.Role
+	Transports   []Transport
+	Next         []Next
+	// Changed is the digest of what a pinned backend lists now; empty: it lists
+	// what was accepted. Calls are refused then.
+	Changed string
+
+	Effects       broker.Effects // upper bound: what some arguments may do
 	EffectsSource string
+	Conditional   []EffectRule // what narrower arguments do, in order; see EffectsFor
 
 	Long         bool
 	Tracks       *broker.Track // nil: not declared
@@ -79,6 +153,8 @@ type Verb struct {
 	Control      bool
 	Follow       *broker.Follow // nil: it starts no work that a surface follows
 	Held         bool           // a hold stops its calls
+	Pass         Pass           // it passes a call on
+	Unguided     bool           // its error results are passed on as they are
 	ReadOnly     bool           // of a backend that may only read
 	Seats        int            // at least 1
 	PromoteAfter *time.Duration
@@ -89,7 +165,10 @@ type Verb struct {
 	Own             json.RawMessage // the backend's entry, byte for byte
 	Listed          json.RawMessage // the entry of the merged list
 
-	compile func() (checker, error)
+	description string
+	compile     func() (checker, error)
+	minimal     func() (json.RawMessage, error)
+	digest      func() string
 }
 
 // Extent says how far a quarantine reaches.
@@ -115,6 +194,19 @@ const (
 	CodeSchemaInvalid  = "verb_schema_invalid"
 	CodeBackendName    = "backend_name_invalid"
 	CodeGlobInvalid    = "glob_invalid"
+	CodeEffectsWidens  = "effects_rule_widens"
+	CodePointer        = "pointer_unresolvable"
+	CodeNoFamily       = "verb_without_family"
+	CodeNotServed      = "verb_not_served"
+	CodeMinimalInvalid = "minimal_call_invalid"
+	CodeVerbChanged    = "verb_changed"
+	CodeParity         = "parity"
+
+	// Of profiles.
+	CodeProfileTooSmall  = "profile_too_small"
+	CodeProfileNameTaken = "profile_name_taken"
+	CodeSelectsNothing   = "selects_nothing"
+	CodeInstructionsCap  = "instructions_over_cap"
 )
 
 // Quarantined is something of a source that is not served, or served with a

@@ -9,7 +9,6 @@ import (
 )
 
 const (
-	maxSuggestions = 3
 	// maxGuess is the longest name that is compared, in bytes; nothing longer
 	// is a slip of the pen.
 	maxGuess = 128
@@ -24,8 +23,8 @@ type candidate struct {
 }
 
 func (p *Profile) candidates() []candidate {
-	out := make([]candidate, 0, len(p.items))
-	for _, it := range p.items {
+	out := make([]candidate, 0, len(p.reach))
+	for _, it := range p.reach {
 		c := candidate{name: it.name, forms: []string{search.Fold(it.name), search.Fold(it.verb.Upstream), search.Fold(it.verb.Name)}, near: 2}
 		if !p.exact {
 			for _, a := range it.verb.Aliases {
@@ -37,17 +36,68 @@ func (p *Profile) candidates() []candidate {
 	return out
 }
 
-// Suggest lists at most three names of this profile that name may have been
-// meant for: first those that are equal but for case and separators, or that
-// it is the bare upstream name of, then those that are near in spelling.
-// Nothing near is an empty list.
-func (p *Profile) Suggest(name string) []string {
+// Suggestion is a verb that a wrong name may have meant.
+type Suggestion struct {
+	Name string
+	Verb *Verb
+	Why  search.Class
+}
+
+// Suggestions lists at most limit verbs that name, which reaches none, may have
+// meant: of an exact profile those that are near in spelling, of another those
+// that the index finds among all that are visible. Nothing near is an empty list.
+func (p *Profile) Suggestions(name string, limit int) []Suggestion {
 	if len(name) > maxGuess {
 		return nil
 	}
-	if bare, cut := p.unprefixed(name); cut && !p.exact {
+	var out []Suggestion
+	if p.exact {
+		for _, near := range p.spelled(name, limit) {
+			out = append(out, Suggestion{near, p.byName[near], search.Spelling})
+		}
+		return out
+	}
+	if bare, cut := p.unprefixed(name); cut {
 		name = bare
 	}
+	index := p.Index()
+	// Whose verb was meant is said by the name, and is no likeness to every verb
+	// of that backend.
+	if backend, bare, said := strings.Cut(name, "__"); said && bare != "" {
+		of := func(doc int) bool { return isOf(p.reach[doc].verb, backend) }
+		if p.HasBackend(backend) {
+			near := index.Suggest(bare, limit, of)
+			if len(near) == 0 {
+				near = index.Spelled(name, limit, of)
+			}
+			if len(near) == 0 {
+				near = index.Suggest(bare, limit, nil)
+			}
+			return p.suggestions(near)
+		}
+	}
+	return p.suggestions(index.Suggest(name, limit, nil))
+}
+
+// isOf reports whether a verb is of the backend that a name begins with.
+func isOf(v *Verb, backend string) bool { return v.Backend == backend || fold(v.Backend) == backend }
+
+// HasBackend reports whether a caller of this profile can reach a verb of the
+// backend that a name begins with.
+func (p *Profile) HasBackend(backend string) bool {
+	return slices.ContainsFunc(p.reach, func(r item) bool { return isOf(r.verb, backend) })
+}
+
+func (p *Profile) suggestions(near []search.Suggestion) (out []Suggestion) {
+	for _, s := range near {
+		out = append(out, Suggestion{p.reach[s.Doc].name, p.reach[s.Doc].verb, s.Why})
+	}
+	return out
+}
+
+// spelled lists names that are equal to name but for case and separators, or
+// that it is another name of, then those that are near in spelling.
+func (p *Profile) spelled(name string, most int) []string {
 	query := search.Fold(name)
 	if query == "" {
 		return nil
@@ -75,7 +125,7 @@ func (p *Profile) Suggest(name string) []string {
 		return cmp.Or(a.distance-b.distance, strings.Compare(a.name, b.name))
 	})
 	var out []string
-	for _, h := range hits[:min(len(hits), maxSuggestions)] {
+	for _, h := range hits[:min(len(hits), most)] {
 		out = append(out, h.name)
 	}
 	return out

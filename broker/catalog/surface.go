@@ -17,6 +17,10 @@ type Surface struct {
 	// the app's own name, or the name that was called when it is none. It
 	// reaches nothing, does not wait and is safe for concurrent use.
 	Refuse func(verb string, r *broker.Refusal) json.RawMessage
+	// Records parts the text that a verb answers into records, none of which is
+	// cut when an answer is; by the app's own name of the verb. Fewer says how to
+	// ask for less at once.
+	Records map[string]Records
 	// Held are the verbs that a hold stops, by the app's own name.
 	Held []string
 	// Follows says how the work is followed that a verb starts, by the app's own
@@ -37,3 +41,9 @@ func (p *Profile) SurfaceOf(v *Verb) *Surface {
 // Surface is the contract that an exact profile holds; nil for any other
 // profile.
 func (p *Profile) Surface() *Surface { return p.surface }
+
+// Records is how the text of a verb's answer is parted.
+type Records struct {
+	Split func(text string) []string
+	Fewer string // a sentence
+}

@@ -32,7 +32,7 @@ func AppSettings(app string) Settings {
 
 // notOfApps are the keys of `berth` that say what an app's contract says, so
 // that an entry cannot.
-var notOfApps = []string{"instances", "promote_after", "long", "verbs", "trust_annotations", "effects", "handshake", "max_answer", "headers_command", "headers_ttl", "headers_timeout"}
+var notOfApps = []string{"instances", "promote_after", "long", "verbs", "trust_annotations", "effects", "pin", "handshake", "max_answer", "headers_command", "headers_ttl", "headers_timeout"}
 
 // appOf gives the app that an entry names, or "".
 func (e *entry) appOf() string {
@@ -86,18 +86,5 @@ func (c *Config) checkApps(r *report, entries map[string]*node) {
 			continue
 		}
 		first[b.Settings.App] = b.Name
-	}
-}
-
-// checkProfiles refuses rules for profiles that nothing is served by.
-func (c *Config) checkProfiles(r *report, berth *node) {
-	for _, p := range c.Broker.Profiles {
-		known := p.Name == MergedProfile || p.Name == "berth"
-		for _, b := range c.Backends {
-			known = known || b.Name == p.Name
-		}
-		if !known {
-			r.refuse(find(berth, "profiles", p.Name), "%s is no profile: it is neither a backend nor berth nor %s", quote(p.Name), MergedProfile)
-		}
 	}
 }

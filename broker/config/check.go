@@ -2,12 +2,17 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"path"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"berth/broker/catalog"
 )
 
 // checks are the rules for text that a `check` tag names.
@@ -17,6 +22,9 @@ var checks = map[string]func(string) error{
 	"glob":    checkGlob,
 	"pointer": checkPointer,
 	"filled":  checkFilled,
+	"line":    checkLine,
+	"prefix":  catalog.CheckPrefix,
+	"place":   checkPlace,
 }
 
 func check(tag reflect.StructTag, s string) error {
@@ -52,6 +60,16 @@ func checkPointer(s string) error {
 func checkFilled(s string) error {
 	if s == "" {
 		return errors.New("must not be empty")
+	}
+	return nil
+}
+
+// maxLine is the longest line for the model, in characters.
+const maxLine = 300
+
+func checkLine(s string) error {
+	if s == "" || utf8.RuneCountInString(s) > maxLine || strings.ContainsFunc(s, unicode.IsControl) {
+		return fmt.Errorf("must be one line of 1 to %d characters", maxLine)
 	}
 	return nil
 }

@@ -1,11 +1,14 @@
 package config
 
 import (
+	"encoding/json"
 	"path"
 	"strings"
 	"time"
 
 	"berth/broker"
+	"berth/broker/condition"
+	"berth/broker/shape"
 )
 
 // Config is one whole configuration.
@@ -50,21 +53,15 @@ type Broker struct {
 	// Rules for clients, by the beginning of the name that a client gives of
 	// itself (`clientInfo.name`); the longest beginning that fits applies.
 	Clients []ClientRule `key:"clients" keyed:"Prefix"`
-	// Rules for profiles, by their names: a backend's, `berth`, or `full` for the
-	// one of all backends.
+	// Profiles, by name. A new name is a profile of its own with what `select`
+	// says; a name that exists (a backend's, `berth`, `essential` or `full`) takes
+	// the keys that select nothing.
 	Profiles []ProfileRule `key:"profiles" keyed:"Name"`
-}
-
-// MergedProfile is what configuration calls the profile of all backends.
-const MergedProfile = "full"
-
-// ProfileRule is what applies to whoever is served by a profile.
-type ProfileRule struct {
-	// The profile's name.
-	Name string
-	// Lists and runs only verbs that read; every other is refused as
-	// `read_only_session` before its arguments are looked at.
-	ReadOnly bool `key:"read_only" default:"false"`
+	// What must be seen before it is changed ([catalog](catalog.md)).
+	Proofs ProofRules `key:"proofs"`
+	// What clients put before the names of tools, besides `berth.` and
+	// `mcp__berth__`; one is stripped. It ends in `__`, `.`, `/` or `:`.
+	HarnessPrefixes []string `key:"harness_prefixes" check:"prefix"`
 }
 
 // ClientRule is what applies to clients whose name begins with a prefix.
@@ -211,6 +208,17 @@ type Settings struct {
 	// (`readOnlyHint`, `destructiveHint`). Otherwise a verb without a rule in
 	// `effects` counts as a write.
 	TrustAnnotations bool `key:"trust_annotations" default:"false"`
+	// Verbs of the essential tier, as globs over the backend's own names.
+	Essential []string `key:"essential" check:"glob"`
+	// Refuses calls of a verb that the backend lists otherwise than when it was
+	// accepted (`verb_changed`), until `berth backends accept` takes it.
+	Pin bool `key:"pin" default:"false"`
+	// One line for the model, which stands in the instructions of each profile
+	// that reaches this backend.
+	Instructions string `key:"instructions" check:"line"`
+	// Adds a minimal valid call to an error result of this backend, where one is
+	// known.
+	Guidance bool `key:"guidance" default:"true"`
 	// What verbs do; the operator's word goes before the backend's.
 	Effects []EffectRule `key:"effects"`
 	// Largest answer; a larger one fails that call alone.
@@ -251,6 +259,12 @@ type VerbRule struct {
 	// How the work is followed that a job of this verb leaves in the backend.
 	// A verb that answers a handle at once and works on should be in `long`, too.
 	Tracks TrackRule `key:"tracks"`
+	// Words by which `find` finds the verb, besides those of its own texts.
+	Keywords []string `key:"keywords" check:"filled"`
+	// Its place inside a selector of a profile; the lower the earlier.
+	Rank int `key:"rank" min:"-1000" max:"1000"`
+	// What one answer may cost, in tokens, or `whole`: it is never cut.
+	ResultTokens shape.Budget `key:"result_tokens"`
 	// Makes each call a job and refuses clients that do not take tasks (-32021).
 	// Others get the job's handle as a plain result.
 	RequireTask bool `key:"require_task"`
@@ -322,4 +336,33 @@ type EffectRule struct {
 	// What they do: `read`, or any of `session`, `write`, `destroy`, `exec` and
 	// `interrupt`.
 	Is broker.Effects `key:"is" required:"true"`
+	// Conditions on the arguments, all of which must hold. A rule with conditions
+	// needs one without after it for the same verbs, and may only say less than it.
+	When []ConditionRule `key:"when"`
+}
+
+// ConditionRule asks one thing of a call.
+type ConditionRule struct {
+	// Which argument: `args:` and a JSON Pointer, `*` for each item of a list.
+	At string `key:"at" required:"true"`
+	// What must be true of it. An absent argument satisfies only `absent`, and a
+	// value of another JSON type never does.
+	Op string `key:"op" enum:"present|absent|eq|in|prefix|contains" required:"true"`
+	// What it is compared with: any value for `eq` and `contains`, a list for
+	// `in`, text for `prefix`, none for the others.
+	Value json.RawMessage `key:"value"`
+}
+
+// Conditions are the rule's, ready to be asked. A configuration that was parsed
+// has no error.
+func (r EffectRule) Conditions() ([]condition.Condition, error) {
+	var out []condition.Condition
+	for _, w := range r.When {
+		c, err := condition.Parse(w.At, w.Op, w.Value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }

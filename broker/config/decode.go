@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/broker/shape"
 )
 
 // decoder fills the structs of a `berth` object from nodes by their tags. The
@@ -30,7 +32,7 @@ func setDefaults(v reflect.Value) {
 		switch v.Field(i).Kind() {
 		case reflect.Bool:
 			n.kind = boolean
-		case reflect.Int:
+		case reflect.Int, reflect.Float64:
 			n.kind = number
 		}
 		d.value(n, v.Field(i), field.Tag)
@@ -95,6 +97,12 @@ func (d decoder) value(n *node, v reflect.Value, tag reflect.StructTag) {
 	case broker.Effects:
 		d.effects(n, v)
 		return
+	case json.RawMessage:
+		d.json(n, v)
+		return
+	case shape.Budget:
+		d.budget(n, v)
+		return
 	case SecretList:
 		// What is in it may refer to the environment, so the entry reads it.
 		d.expect(n, list)
@@ -107,6 +115,8 @@ func (d decoder) value(n *node, v reflect.Value, tag reflect.StructTag) {
 		}
 	case reflect.Int:
 		d.integer(n, v, tag)
+	case reflect.Float64:
+		d.float(n, v, tag)
 	case reflect.String:
 		d.text(n, v, tag)
 	case reflect.Struct:
@@ -145,6 +155,7 @@ func (d decoder) keyed(n *node, v reflect.Value, tag reflect.StructTag) {
 			d.refuseKey(m, "the key %s", err)
 		}
 		element := reflect.New(v.Type().Elem()).Elem()
+		setDefaults(element)
 		element.FieldByName(tag.Get("keyed")).SetString(m.key)
 		d.object(m.value, element)
 		out = reflect.Append(out, element)
@@ -225,6 +236,34 @@ func (d decoder) integer(n *node, v reflect.Value, tag reflect.StructTag) {
 	v.SetInt(got)
 }
 
+func (d decoder) float(n *node, v reflect.Value, tag reflect.StructTag) {
+	if !d.expect(n, number) {
+		return
+	}
+	got, err := strconv.ParseFloat(n.text, 64)
+	low, _ := strconv.ParseFloat(tag.Get("min"), 64)
+	high, _ := strconv.ParseFloat(tag.Get("max"), 64)
+	if err != nil || got < low || got > high {
+		d.refuse(n, "%s is out of range: %s to %s", quote(n.text), tag.Get("min"), tag.Get("max"))
+		return
+	}
+	v.SetFloat(got)
+}
+
+// budget reads what an answer may cost: a number of tokens, or "whole".
+func (d decoder) budget(n *node, v reflect.Value) {
+	if n.kind == text && n.text == "whole" {
+		v.SetInt(int64(shape.Whole))
+		return
+	}
+	got, err := strconv.ParseInt(n.text, 10, 64)
+	if n.kind != number || err != nil || got < int64(shape.MinBudget) || got > int64(shape.MaxBudget) {
+		d.refuse(n, `must be a number of tokens from %d to %d, or "whole"`, shape.MinBudget, shape.MaxBudget)
+		return
+	}
+	v.SetInt(got)
+}
+
 func (d decoder) text(n *node, v reflect.Value, tag reflect.StructTag) {
 	if !d.expect(n, text) {
 		return
@@ -264,6 +303,16 @@ func (d decoder) effects(n *node, v reflect.Value) {
 	default:
 		v.SetUint(uint64(got))
 	}
+}
+
+// json keeps a value of any kind as JSON.
+func (d decoder) json(n *node, v reflect.Value) {
+	raw, bad := n.json(nil)
+	if bad != nil {
+		d.refuse(bad, "%s must be a number as JSON writes it", quote(bad.text))
+		return
+	}
+	v.SetBytes(raw)
 }
 
 // quote shows a key or a value of a `berth` object, cut to a readable length.

@@ -5,6 +5,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"berth/broker/catalog"
+	"berth/broker/condition"
 )
 
 // conventionKeys are the keys of an entry that Berth reads; the rest belongs
@@ -82,6 +85,7 @@ func (e *entry) settings() {
 	if n := e.fields["berth"]; n != nil {
 		decoder{e.report}.object(n, reflect.ValueOf(s).Elem())
 		e.seats(n)
+		e.effects(n)
 	}
 	if n := e.fields["disabled"]; n != nil {
 		var off bool
@@ -95,6 +99,38 @@ func (e *entry) seats(berth *node) {
 	for _, rule := range e.backend.Settings.Verbs {
 		if rule.Seats > e.backend.Settings.MaxInFlight {
 			e.refuse(find(berth, "verbs", rule.Glob, "seats"), "%d seats are more than max_in_flight (%d), so the verb could never run", rule.Seats, e.backend.Settings.MaxInFlight)
+		}
+	}
+}
+
+// effects refuses rules whose conditions could not be asked, or that widen.
+func (e *entry) effects(berth *node) {
+	var rules []catalog.EffectRule
+	at := find(berth, "effects")
+	for i, r := range e.backend.Settings.Effects {
+		e.conditions(at, i, r.When)
+		conditions, err := r.Conditions()
+		if err != nil {
+			return // said, or refused while it was decoded
+		}
+		rules = append(rules, catalog.EffectRule{Verb: r.Verb, When: conditions, Is: r.Is})
+	}
+	if i, why, ok := catalog.CheckEffectRules(rules); !ok {
+		e.refuse(at.items[i], "%s", why)
+	}
+}
+
+// conditions refuses those of the i-th rule of a list that could not be asked.
+func (r *report) conditions(rules *node, i int, when []ConditionRule) {
+	if rules.kind != list || i >= len(rules.items) {
+		return
+	}
+	at := find(rules.items[i], "when")
+	for k, w := range when {
+		if at.kind == list && k < len(at.items) && w.At != "" && w.Op != "" {
+			if _, err := condition.Parse(w.At, w.Op, w.Value); err != nil {
+				r.refuse(at.items[k], "%v", err)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
 	"strings"
 )
@@ -45,6 +46,52 @@ const (
 	maxDepth = 64
 	maxNodes = 200_000
 )
+
+// json appends the node as JSON; bad is a number that is none there.
+func (n *node) json(out []byte) (_ []byte, bad *node) {
+	quoted := func(s string) []byte {
+		b, _ := json.Marshal(s) // of a string it cannot fail
+		return b
+	}
+	switch n.kind {
+	case null:
+		return append(out, "null"...), nil
+	case boolean:
+		return append(out, strings.ToLower(n.text)...), nil
+	case number:
+		if !json.Valid([]byte(n.text)) {
+			return nil, n
+		}
+		return append(out, n.text...), nil
+	case text:
+		return append(out, quoted(n.text)...), nil
+	case list:
+		sep := byte('[')
+		for _, item := range n.items {
+			out = append(out, sep)
+			sep = ','
+			if out, bad = item.json(out); bad != nil {
+				return nil, bad
+			}
+		}
+		if sep == '[' {
+			out = append(out, sep)
+		}
+		return append(out, ']'), nil
+	}
+	sep := byte('{')
+	for _, m := range n.members {
+		out = append(append(append(out, sep), quoted(m.key)...), ':')
+		sep = ','
+		if out, bad = m.value.json(out); bad != nil {
+			return nil, bad
+		}
+	}
+	if sep == '{' {
+		out = append(out, sep)
+	}
+	return append(out, '}'), nil
+}
 
 func child(pointer, key string) string {
 	return pointer + "/" + strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")

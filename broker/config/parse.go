@@ -73,6 +73,10 @@ func (c *Config) fill(root *node, r *report, env func(string) (string, bool)) {
 	top, _ := fields(r, root, map[string]bool{"mcpServers": true, "berth": true})
 	if n := top["berth"]; n != nil {
 		decoder{r}.object(n, reflect.ValueOf(&c.Broker).Elem())
+		grants := find(n, "proofs", "grants")
+		for i, g := range c.Broker.Proofs.Grants {
+			r.conditions(grants, i, g.When)
+		}
 		if c.Broker.MaxBytesInFlight < c.Broker.MaxBody {
 			r.refuse(n, "max_bytes_in_flight (%s) is less than max_body (%s), so a large call could never run", c.Broker.MaxBytesInFlight, c.Broker.MaxBody)
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"reflect"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/broker/shape"
 )
 
 // environ is a fixed environment.
@@ -102,8 +104,17 @@ func TestEveryKeyIsRead(t *testing.T) {
 	want := &Config{
 		Broker: Broker{Listen: "[::1]:0", AllowedHosts: []string{"berth.example.com", "10.0.0.1:7420"}, MaxSessions: 5, MaxCallsPerSession: 6,
 			MaxStreams: 7, MaxBody: 2 << 10, MaxBytesInFlight: 3 << 10, LogLevel: "debug",
-			Clients:  []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}},
-			Profiles: []ProfileRule{{"web", true}, {"full", false}}},
+			Clients:         []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}},
+			HarnessPrefixes: []string{"cursor:"},
+			Profiles: []ProfileRule{
+				{Name: "web", ReadOnly: true, TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
+				{Name: "full", TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
+				{Name: "editor", Select: []SelectorRule{{Verb: "job_*"}, {Backend: "app", Family: "app", Effects: "read"}}, Exclude: []SelectorRule{{Surface: "resmon"}},
+					Required: []string{"job_status"}, Preset: "cursor", MaxTools: 30, MaxTokens: 8000, InstructionsTokens: 700, ResultTokens: 9000, TokenFactor: 1.25, CountTokens: "always"}},
+			Proofs: ProofRules{Enabled: true, Kinds: []ProofKind{{Name: "seen", Canonical: "path", Base: "/srv", TTL: 5 * time.Minute, Bind: "session"}},
+				Grants: []ProofGrant{{Verb: "fs__read", Kind: "seen", Targets: []string{"args:/path"}, On: "error", Version: "result:/v",
+					When: []ConditionRule{{At: "result:/content/0/text", Op: "contains", Value: json.RawMessage(`"ENOENT"`)}}}},
+				Needs: []ProofNeed{{Verb: "fs__*", Kind: "seen", Targets: []string{"args:/path"}, Version: "args:/v"}}}},
 		Backends: []Backend{
 			{Name: "app", Kind: Stdio, Command: "/srv/app/bin", Args: SecretList{NewSecret("--port"), NewSecret("8080"), NewSecret("--fast"), NewSecret("true")},
 				Env: SecretMap{"A": NewSecret("1"), "B": NewSecret("s3cr3t-value")}, Cwd: "work",
@@ -112,9 +123,11 @@ func TestEveryKeyIsRead(t *testing.T) {
 					PromoteAfter: Never, Long: []string{"reindex*", "export"},
 					Verbs: []VerbRule{{Glob: "export", PromoteAfter: 20 * time.Second, CallTimeout: 2 * time.Hour, Seats: 4, StaleAfter: 3 * time.Hour, RequireTask: true,
 						Tracks: TrackRule{Handle: "/a~1b/0", Verb: "export_status", Argument: "id", Status: "/s", Running: []string{"r"}, Succeeded: []string{"ok", "fine"},
-							Failed: []string{"f"}, Cancelled: []string{"c"}, Lost: []string{"l"}, Result: "/out", Message: "/why"}}, {Glob: "get_?", PromoteAfter: Never}},
-					TrustAnnotations: true, Effects: []EffectRule{{"find_*", broker.Read}, {"drop", broker.Write | broker.Destroy}},
-					MaxAnswer: 1 << 20, Handshake: true, HeadersTTL: Never, HeadersTimeout: 10 * time.Second, Disabled: false, ReadOnly: true}},
+							Failed: []string{"f"}, Cancelled: []string{"c"}, Lost: []string{"l"}, Result: "/out", Message: "/why"}}, {Glob: "get_?", PromoteAfter: Never, Keywords: []string{"fetch"}, Rank: -2, ResultTokens: shape.Whole}},
+					TrustAnnotations: true, Effects: []EffectRule{{Verb: "find_*", Is: broker.Read},
+						{Verb: "drop", Is: broker.Read, When: []ConditionRule{{At: "args:/x", Op: "eq", Value: json.RawMessage(`{"a":[1.50,true,null,"é"],"b":{},"c":[]}`)}, {At: "args:/y", Op: "absent"}}},
+						{Verb: "drop", Is: broker.Write | broker.Destroy}},
+					MaxAnswer: 1 << 20, Handshake: true, Essential: []string{"get_*"}, Pin: true, Instructions: "app is the project's own.", HeadersTTL: Never, HeadersTimeout: 10 * time.Second, Disabled: false, ReadOnly: true}},
 			{Name: "lab", Kind: App, Env: SecretMap{"RESMON_PORT": NewSecret("5001"), "RESMON_STATE_DIR": NewSecret("/srv/app/state")}, Settings: appSettings()},
 			{Name: "web", Kind: HTTP, URL: NewSecret("https://api.example.com/mcp"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Settings: tokenSettings()},
 			{Name: "zz", Kind: Stdio, Command: "z", Env: SecretMap{}, Settings: disabledSettings()},
@@ -127,7 +140,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Errorf("passed over: %+v", c.Notes)
 	}
 	used := keysIn(t, yamlOfEveryKey)
-	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}} {
+	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}, ProofRules{}, ProofKind{}, ProofGrant{}, ProofNeed{}, SelectorRule{}} {
 		for _, key := range keysOf(reflect.TypeOf(of)) {
 			if !used[key] {
 				t.Errorf("the key %s of %T is not in this test", key, of)
@@ -199,15 +212,20 @@ mcpServers:
       verbs:
         export: {promote_after: 20s, call_timeout: 2h, seats: 4, stale_after: 3h, require_task: true, tracks: {handle: /a~1b/0, verb: export_status, argument: id,
           status: /s, running: [r], succeeded: [ok, fine], failed: [f], cancelled: [c], lost: [l], result: /out, message: /why}}
-        "get_?": {promote_after: never}
+        "get_?": {promote_after: never, keywords: [fetch], rank: -2, result_tokens: whole}
       trust_annotations: true
+      guidance: false
       effects:
         - {verb: "find_*", is: [read]}
+        - {verb: drop, when: [{at: "args:/x", op: eq, value: {a: [1.50, true, null, "é"], b: {}, c: []}}, {at: "args:/y", op: absent}], is: [read]}
         - {verb: drop, is: [write, destroy]}
       max_answer: 1MiB
       cancel_grace: 0s
       handshake: true
       read_only: true
+      essential: ["get_*"]
+      pin: true
+      instructions: app is the project's own.
   lab:
     env: {RESMON_PORT: 5001, RESMON_STATE_DIR: "${DIR}/state"}
     berth: {app: resmon}
@@ -222,6 +240,11 @@ mcpServers:
     command: z
     berth: {disabled: true}
 berth:
+  proofs:
+    enabled: true
+    kinds: {seen: {canonical: path, base: /srv, ttl: 5m, one_shot: false, bind: session}}
+    grants: [{verb: fs__read, kind: seen, targets: ["args:/path"], on: error, when: [{at: "result:/content/0/text", op: contains, value: ENOENT}], version: "result:/v"}]
+    needs: [{verb: "fs__*", kind: seen, targets: ["args:/path"], version: "args:/v"}]
   listen: "[::1]:0"
   allowed_hosts: [berth.example.com, "10.0.0.1:7420"]
   drain_timeout: 0s
@@ -237,12 +260,15 @@ berth:
   profiles:
     web: {read_only: true}
     full: {}
+    editor: {select: [{verb: "job_*"}, {backend: app, family: app, effects: read}], exclude: [{surface: resmon}], required: [job_status], preset: cursor,
+      max_tools: 30, max_tokens: 8000, instructions_tokens: 700, result_tokens: 9000, token_factor: 1.25, count_tokens: always, envelope: false, guidance: false}
+  harness_prefixes: ["cursor:"]
 `
 
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	want := Settings{Start: Lazy, Instances: Shared, MaxInFlight: 16, MaxQueued: 256, MaxQueuedJobs: 1024, QueueTimeout: time.Minute,
 		StartTimeout: 30 * time.Second, CallTimeout: 30 * time.Minute, IdleTimeout: Never, MaxAnswer: 64 << 20, CancelGrace: 10 * time.Second,
-		HeadersTTL: Never, HeadersTimeout: 10 * time.Second}
+		HeadersTTL: Never, HeadersTimeout: 10 * time.Second, Guidance: true}
 	if got := DefaultSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("settings\n got %+v\nwant %+v", got, want)
 	}

@@ -6,7 +6,7 @@
 // refuses; none has a side effect. It refuses unknown verbs, what does more than
 // read where only that is allowed, arguments that do not fit, and keys of `_meta`
 // addressed to the broker that are malformed. In an exact profile a backend's
-// arguments are not looked at: it is transparent. A surface checks its own.
+// arguments are not checked: it is transparent. A surface checks its own.
 //
 // It is pure: everything is in Input, whose snapshot is immutable. Check is
 // safe for concurrent use.

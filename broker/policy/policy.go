@@ -2,14 +2,18 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/condition"
+	"berth/broker/policy/proof"
 	"berth/broker/shape"
 )
 
@@ -17,6 +21,7 @@ import (
 const (
 	MetaIdempotencyKey    = "berth/idempotencyKey"
 	MetaExpectedRuntimeID = "berth/expectedRuntimeId"
+	MetaResultTokens      = "berth/resultTokens"
 )
 
 // argumentKey is the argument of long native verbs that carries an idempotency key.
@@ -32,12 +37,25 @@ type Input struct {
 	Name      string          // as the caller wrote it
 	Arguments json.RawMessage // absent, null or an object; else refused
 	Meta      json.RawMessage // absent, null or an object; else refused
+
+	// Session is the caller's, for proofs that are bound to one; empty without.
+	Session string
+	// Gate holds writes back; nil: none does.
+	Gate Gate
+
+	// Availability says how a backend is; nil: nothing is said of it.
+	Availability func(backend string) string
 }
 
-// Plan is what policy found out about a call that may go on.
+// Plan is what policy found out about a call. Of one that is refused it holds
+// what was found until then.
 type Plan struct {
-	Verb    *catalog.Verb
-	Effects broker.Effects // of this call
+	Verb    *catalog.Verb  // the target's of a meta-call; nil: there is none of this name
+	Name    string         // by which Verb was asked for
+	Called  *catalog.Verb  // the verb that was called itself: Verb, or the one that passes it on
+	Via     string         // direct, or the verb that passed the call on
+	Effects broker.Effects // of this call, once Judged
+	Judged  bool
 	Lane    broker.Lane
 	Long    bool // accepted as a job at once
 
@@ -46,8 +64,13 @@ type Plan struct {
 	// when none came.
 	Arguments json.RawMessage
 
+	// Proving is what the call has proven and must prove again when it is
+	// admitted; nil: nothing.
+	Proving *proof.Proving
+
 	ExpectedRuntimeID string
-	IdempotencyKey    string // empty for a verb of the control lane
+	ResultTokens      shape.Budget // zero: the call does not say
+	IdempotencyKey    string       // empty for a verb of the control lane
 	// Digest is of verb and arguments. It is set when there is a key: nothing
 	// else asks for it, and it costs a pass over the arguments.
 	Digest string
@@ -60,27 +83,33 @@ type step struct {
 	run  func(*Input, *Plan) *broker.Refusal
 }
 
-// steps is the order of DESIGN section 4, step 2. Steps that belong between
-// these and that nothing needs yet: read-only by the effects of the arguments
-// and proof marks (after effects), limits of the principal (last). A hold, and
-// the replay of a key, are looked at where the call is accepted.
+// steps is the order of DESIGN section 4, step 2. A meta-call is judged by its
+// target from the step of that name on. Limits of the principal, which nothing
+// needs yet, come last. A hold, and the replay of a key, are looked at where the
+// call is accepted.
 var steps = []step{
 	{"resolve", resolve},
 	{"visible", visible},
 	{"read-only", readOnly},
+	{"changed", changed},
 	{"object", object},
+	{"target", target},
 	{"arguments", arguments},
 	{"effects", effects},
+	{"read-only call", readOnlyCall},
+	{"call_read", onlyReads},
+	{"proofs", proofs},
 	{"expectation", expectation},
+	{"result budget", resultTokens},
 	{"idempotency", idempotency},
 }
 
 // Check passes a call through every step, in order. The first refusal is the answer.
 func Check(in Input) (Plan, *broker.Refusal) {
-	var plan Plan
+	plan := Plan{Via: catalog.ViaDirect}
 	for _, s := range steps {
 		if refusal := s.run(&in, &plan); refusal != nil {
-			return Plan{}, refusal
+			return plan, refusal
 		}
 	}
 	return plan, nil
@@ -88,20 +117,38 @@ func Check(in Input) (Plan, *broker.Refusal) {
 
 // resolve finds the verb by the name as it was given, once.
 func resolve(in *Input, plan *Plan) *broker.Refusal {
+	plan.Verb, plan.Name = nil, in.Name
 	v, ok := in.Profile.Resolve(in.Name)
 	if !ok {
-		return unknown(in.Name, in.Profile.Suggest(in.Name))
+		in.Profile = seen(in)
+		return unknown(in)
 	}
 	plan.Verb = v
+	if plan.Called == nil {
+		plan.Called = v
+	}
 	return nil
 }
 
-// maxEcho is how much of an unknown name is repeated, in bytes.
-const maxEcho = 128
+const (
+	// maxEcho is how much of an unknown name is repeated, in bytes.
+	maxEcho        = 128
+	maxSuggestions = 3
+)
+
+// suggested is a verb that an unknown name may have meant.
+type suggested struct {
+	Name         string `json:"name"`
+	Via          string `json:"via"`
+	Visibility   string `json:"visibility"`
+	Availability string `json:"availability,omitempty"`
+	Why          string `json:"why"`
+}
 
 // unknown is the answer for a name that is not in the profile, in the words of
 // contracts/catalog.md section 7.
-func unknown(name string, near []string) *broker.Refusal {
+func unknown(in *Input) *broker.Refusal {
+	name, near := in.Name, in.Profile.Suggestions(in.Name, maxSuggestions)
 	if len(name) > maxEcho {
 		n := maxEcho
 		for n > 0 && !utf8.RuneStart(name[n]) {
@@ -110,34 +157,94 @@ func unknown(name string, near []string) *broker.Refusal {
 		name = name[:n] + "..."
 	}
 	message := "Tool not found: " + name
-	suggestions := make([]map[string]string, 0, len(near))
+	suggestions, names := make([]suggested, 0, len(near)), make([]string, 0, len(near))
 	for _, s := range near {
-		suggestions = append(suggestions, map[string]string{"name": s, "via": "direct", "visibility": "advertised"})
+		line := suggested{Name: s.Name, Via: in.Profile.Via(s.Verb), Visibility: string(in.Profile.VisibilityOf(s.Verb)), Why: s.Why.String()}
+		if in.Availability != nil {
+			line.Availability = in.Availability(s.Verb.Backend)
+		}
+		suggestions, names = append(suggestions, line), append(names, s.Name)
 	}
 	if len(near) > 0 {
-		message += ". Did you mean: " + strings.Join(near, ", ") + "?"
+		message += ". Did you mean: " + strings.Join(names, ", ") + "?"
 	}
-	return broker.Refuse(broker.CodeVerbUnknown, message, map[string]any{"name": name, "suggestions": suggestions})
+	detail := map[string]any{"name": name, "suggestions": suggestions}
+	if !in.Profile.Exact() {
+		detail["catalog"] = in.Profile.Fingerprint()
+		if help, ok := in.Profile.Named(helpVerb); ok {
+			detail["help"] = map[string]any{"name": help.Name, "arguments": map[string]string{"name": name}}
+		}
+	}
+	return broker.Refuse(broker.CodeVerbUnknown, message, detail)
 }
 
-// visible hides every verb from a principal without a known role, in the words
-// of an unknown name and without a suggestion: nobody is anonymous here.
-func visible(in *Input, _ *Plan) *broker.Refusal {
-	switch in.Principal.Role {
-	case broker.GlobalAdministrator, broker.TenantAdministrator, broker.User:
+// helpVerb is who explains an unknown name, where it is visible.
+const helpVerb = "help"
+
+// seen is the profile as the principal has it; nobody is anonymous here.
+func seen(in *Input) *catalog.Profile {
+	return in.Profile.As(catalog.Class{Role: cmp.Or(in.Principal.Role, nobody)})
+}
+
+// nobody is no role.
+const nobody broker.Role = "nobody"
+
+// visible refuses a verb that the principal's role may not see in the words of
+// an unknown name, as if it did not exist.
+func visible(in *Input, plan *Plan) *broker.Refusal {
+	in.Profile = seen(in)
+	if _, ok := in.Profile.Resolve(in.Name); ok {
 		return nil
 	}
-	return unknown(in.Name, nil)
+	if plan.Called == plan.Verb {
+		plan.Called = nil
+	}
+	plan.Verb = nil
+	return unknown(in)
 }
 
-// readOnly refuses what does more than read where nothing else is allowed,
-// before the arguments are looked at: effects do not depend on them.
+// changed refuses a verb of a pinned backend that is not what was accepted.
+func changed(_ *Input, plan *Plan) *broker.Refusal {
+	if plan.Verb.Changed == "" {
+		return nil
+	}
+	return broker.Refuse(broker.CodeVerbChanged, "The backend lists "+plan.Verb.Name+" otherwise than an operator accepted it; nothing was sent.",
+		map[string]any{"verb": plan.Verb.Name, "backend": plan.Verb.Backend, "accepted": plan.Verb.OwnDigest(), "listed": plan.Verb.Changed})
+}
+
+// readOnly refuses a verb of which no call is permitted, before its arguments
+// are looked at.
 func readOnly(in *Input, plan *Plan) *broker.Refusal {
 	if !in.Profile.Denied(plan.Verb) {
 		return nil
 	}
 	return broker.Refuse(broker.CodeReadOnly, "Only verbs that read may be called here, and "+plan.Verb.Name+" does more; nothing was sent.",
 		map[string]any{"verb": plan.Verb.Name, "effects": plan.Verb.Effects.Names(), "read_only": true})
+}
+
+// onlyReads refuses what the verb that passes reads on would have to pass on as
+// more.
+func onlyReads(_ *Input, plan *Plan) *broker.Refusal {
+	if plan.Via != string(catalog.PassReads) || plan.Effects.ReadOnly() {
+		return nil
+	}
+	return broker.Refuse(broker.CodeEffectsExceedRead, plan.Via+" passes on what changes nothing, and this call of "+plan.Verb.Name+" does more; nothing was sent. Use "+string(catalog.PassAll)+".",
+		map[string]any{"verb": plan.Verb.Name, "effects": plan.Effects.Names(), "use": string(catalog.PassAll)})
+}
+
+// readOnlyCall refuses a call whose arguments make it more than a read, where
+// another call of the verb would be allowed, and says which.
+func readOnlyCall(in *Input, plan *Plan) *broker.Refusal {
+	if !in.Profile.DeniedFor(plan.Verb, plan.Effects) {
+		return nil
+	}
+	_, permitted := plan.Verb.Permits()
+	when := make([][]condition.Condition, 0, len(permitted))
+	for _, rule := range permitted {
+		when = append(when, rule.When)
+	}
+	return broker.Refuse(broker.CodeReadOnly, "Only calls that read are allowed here, and with these arguments "+plan.Verb.Name+" does more; nothing was sent.",
+		map[string]any{"verb": plan.Verb.Name, "effects": plan.Effects.Names(), "read_only": true, "reads_when": when})
 }
 
 // object refuses arguments and `_meta` that are no object, in every profile.
@@ -161,10 +268,40 @@ func arguments(in *Input, plan *Plan) *broker.Refusal {
 	return plan.Verb.CheckArguments(plan.Arguments)
 }
 
-// effects judges the call. Rules that depend on arguments come with the
-// catalog's conditional rules; until then a verb's effects are the call's.
+// effects judges the call by what its arguments select.
 func effects(_ *Input, plan *Plan) *broker.Refusal {
-	plan.Effects = plan.Verb.Effects
+	plan.Effects, plan.Judged = plan.Verb.EffectsFor(plan.Arguments), true
+	return nil
+}
+
+// Gate is what holds a write back until its caller has seen what it changes.
+type Gate interface {
+	Rules() *proof.Rules
+	Look(backend string, who proof.Caller, d proof.Demand) []proof.Unproven
+}
+
+// proofs refuses a call that changes what its caller has not seen. It only looks;
+// the marks are taken when the call is admitted.
+func proofs(in *Input, plan *Plan) *broker.Refusal {
+	if in.Gate == nil {
+		return nil
+	}
+	rules := in.Gate.Rules()
+	demand := rules.Demand(plan.Verb.Name, plan.Effects, plan.Arguments)
+	if demand.Empty() {
+		return nil
+	}
+	profile := in.Profile
+	plan.Proving = &proof.Proving{Rules: rules, Demand: demand, Callable: func(v *catalog.Verb) (name, via string, ok bool) {
+		name = profile.Outward(v) // an exact profile has it under the backend's own
+		if known, ok := profile.Resolve(name); !ok || known != v {
+			return "", "", false
+		}
+		return name, profile.Via(v), !profile.Denied(v)
+	}}
+	if unproven := in.Gate.Look(plan.Verb.Backend, proof.Caller{Principal: in.Principal, Session: in.Session}, demand); len(unproven) > 0 {
+		return plan.Proving.Refuse(unproven)
+	}
 	return nil
 }
 
@@ -179,6 +316,20 @@ func expectation(in *Input, plan *Plan) *broker.Refusal {
 		return unfit("/_meta/berth~1expectedRuntimeId", "type", "a runtime id: a string that is not empty")
 	}
 	plan.ExpectedRuntimeID = id
+	return nil
+}
+
+// resultTokens reads what the answer may cost.
+func resultTokens(in *Input, plan *Plan) *broker.Refusal {
+	raw, ok := member(in.Meta, MetaResultTokens)
+	if !ok {
+		return nil
+	}
+	n, err := strconv.Atoi(string(raw))
+	if err != nil || n < 1 {
+		return unfit("/_meta/berth~1resultTokens", "type", "a number of tokens: an integer of 1 or more")
+	}
+	plan.ResultTokens = shape.Budget(n)
 	return nil
 }
 

@@ -18,7 +18,7 @@ func limitedSnapshot(t *testing.T) *catalog.Snapshot {
 	}
 	surface := &catalog.Surface{Name: "app", Held: []string{"start"}, Refuse: func(string, *broker.Refusal) json.RawMessage { return nil }}
 	s, faults := catalog.Build(1, []catalog.Source{
-		{Backend: "berth", Native: true, Listed: true, Tools: []broker.Tool{tool("look"), tool("change")},
+		{Backend: "berth", Native: true, Family: "jobs", Listed: true, Tools: []broker.Tool{tool("look"), tool("change")},
 			Effects: map[string]broker.Effects{"look": broker.Session, "change": broker.Write}, Beside: []string{"look"}},
 		{Backend: "a", Listed: true, Surface: surface, Tools: []broker.Tool{tool("get"), tool("start")},
 			Effects: map[string]broker.Effects{"get": broker.Read, "start": broker.Exec}, Rules: catalog.Rules{Effects: []catalog.EffectRule{{Verb: "*", Is: broker.Read}}}},

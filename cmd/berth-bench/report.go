@@ -20,6 +20,7 @@ type report struct {
 	accepts []acceptResult
 	jobs    []acceptResult
 	idle    *idleResult
+	catalog []catalogResult
 }
 
 // aim is one of the aims with what was measured.
@@ -50,6 +51,7 @@ func (r *report) markdown() string {
 		fmt.Fprintf(&b, "\n### An idle session\n\n%d sessions, each with one call behind it and no open connection: %.0f bytes of heap and stacks, %.0f bytes of resident memory each. The process before them: %.1f MiB.\n",
 			r.idle.sessions, r.idle.heap, r.idle.resident, r.idle.total/(1<<20))
 	}
+	r.catalogTable(&b)
 	return b.String()
 }
 

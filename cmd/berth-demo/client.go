@@ -37,7 +37,7 @@ func dial(ctx context.Context, name, url, token string) (*client, error) {
 // pipe connects through `berth stdio`.
 func pipe(ctx context.Context, name, binary, stateDir string) (*client, error) {
 	c := &client{name: name}
-	bridge := exec.Command(binary, "stdio", "--state-dir", stateDir)
+	bridge := exec.Command(binary, "stdio", "--profile", "full", "--state-dir", stateDir)
 	bridge.Stderr = io.Discard // its complaints while the broker is dead are expected
 	bridge.Env = os.Environ()
 	return c, c.connect(ctx, &mcp.CommandTransport{Command: bridge})

@@ -42,7 +42,7 @@ func (d *demo) token() string {
 // connect opens the three sessions.
 func (d *demo) connect() {
 	d.step("Three sessions at once: ann and bob over HTTP, cleo over `berth stdio`")
-	url, token := "http://"+d.broker.Addr()+"/mcp", d.token()
+	url, token := "http://"+d.broker.Addr()+"/mcp/full", d.token()
 	var err error
 	d.ann, err = dial(d.ctx, "ann", url, token)
 	d.must(err, "connect")

@@ -32,21 +32,24 @@ var (
 )
 
 // appSource is an app's part of the catalog.
-func appSource(s *localapp.Surface, backend string, readOnly bool) catalog.Source {
+func appSource(s *localapp.Surface, backend string, readOnly bool, settings config.Settings) catalog.Source {
 	source := s.Source(backend, false) // what only reads lists less; the rest is refused by name
-	source.Rules.ReadOnly = readOnly
+	source.Rules.ReadOnly, source.Rules.Essential, source.Rules.Line = readOnly, settings.Essential, settings.Instructions
 	source.Surface = appContract(s)
 	return source
 }
 
 // appContract is what the catalog knows of a surface besides its verbs.
 func appContract(s *localapp.Surface) *catalog.Surface {
-	contract := &catalog.Surface{Name: s.Name, Follows: map[string]*broker.Follow{},
+	contract := &catalog.Surface{Name: s.Name, Follows: map[string]*broker.Follow{}, Records: map[string]catalog.Records{},
 		Refuse: func(verb string, r *broker.Refusal) json.RawMessage { return s.Refuse(verb, r) }}
 	for i := range s.Tools {
 		t := &s.Tools[i]
 		if t.Held {
 			contract.Held = append(contract.Held, t.Name)
+		}
+		if t.Records != nil {
+			contract.Records[t.Name] = catalog.Records{Split: t.Records, Fewer: t.Fewer}
 		}
 		if t.Tracks != nil {
 			contract.Follows[t.Name] = follow(t.Tracks)
@@ -87,7 +90,7 @@ func (b *running) addApp(opts *actors.Options, c config.Backend) {
 	readOnly := c.Settings.ReadOnly || s.ReadOnly(env)
 	backend, upstream := b.appBackend(s, c.Name, localapp.Options{Env: env, ReadOnly: readOnly, MaxInFlight: c.Settings.MaxInFlight}, c.Settings)
 	backend.Eager, backend.EnvNames = c.Settings.Start == config.Eager, c.Env.Names()
-	source := appSource(s, c.Name, readOnly)
+	source := appSource(s, c.Name, readOnly, c.Settings)
 	source.Surface.Refuse = upstream.Refuse // it knows the address
 	opts.Sources = append(opts.Sources, source)
 	opts.Backends = append(opts.Backends, backend)
@@ -125,7 +128,7 @@ func (b *running) addBindable(opts *actors.Options) {
 		s := surface()
 		settings := config.AppSettings(name)
 		opts.Bindable = append(opts.Bindable, actors.Bindable{
-			Source: appSource(s, s.Name, false),
+			Source: appSource(s, s.Name, false, settings),
 			Open: func(env map[string]string) (actors.BackendConfig, *broker.Refusal) {
 				// Its token must be of a file of the user that this broker runs as.
 				c, _ := b.appBackend(s, s.Name, localapp.Options{Env: env, MaxInFlight: settings.MaxInFlight, TokenFile: ownFile}, settings)
@@ -173,7 +176,7 @@ func broughtInstance(profile string, getenv func(string) (string, bool)) (b *act
 		if len(env) == 0 {
 			continue
 		}
-		if profile != "" && profile != s.Name {
+		if !slices.Contains([]string{"", catalog.Essential, catalog.Full, s.Name}, profile) {
 			unused = append(unused, slices.Sorted(maps.Keys(env))...)
 			continue
 		}

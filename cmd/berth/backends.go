@@ -10,12 +10,14 @@ import (
 )
 
 func newBackendsCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "backends",
 		Short: "Show every backend: state, runtime id, queue and counters",
 		Args:  exactly(),
 		RunE:  a.runE(func(cmd *cobra.Command, _ []string) error { return a.runBackends(cmd) }),
 	}
+	cmd.AddCommand(newBackendsAcceptCommand(a))
+	return cmd
 }
 
 func (a *app) runBackends(cmd *cobra.Command) error {

@@ -35,7 +35,7 @@ func (a *app) runEmbedded(ctx context.Context, o stdioOptions) (err error) {
 	}
 	cfg := config.Default()
 	cfg.Backends = []config.Backend{{Name: profile, Kind: config.App, Settings: config.AppSettings(profile)}}
-	cfg.Backends[0].Settings.ReadOnly = o.readOnly
+	cfg.Backends[0].Settings.ReadOnly = o.readOnly || switchedOn(a.getenv, readOnlyVariable)
 	sweepEmbedded(time.Now())
 	dir, err := os.MkdirTemp("", embeddedPrefix)
 	if err != nil {

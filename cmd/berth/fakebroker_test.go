@@ -59,7 +59,7 @@ func startFakeBroker(dir string, facts ...journalFacts) (string, func(), error) 
 		Guard: httpguard.New(httpguard.Options{Authenticate: func(token string) (broker.Principal, bool) {
 			return broker.LocalOperator, credential.Verify(token)
 		}}),
-		Calls: f, Views: f, Jobs: f, Journal: facts[0], Token: state,
+		Calls: f, Views: f, Jobs: f, Journal: facts[0], Inspect: &inspector{journal: kept, state: dir}, Token: state,
 		Version: "test", RuntimeID: "life-0", Started: time.Now(), Log: slog.New(slog.DiscardHandler),
 	}))
 	if err := state.WritePort(strings.TrimPrefix(srv.URL, "http://")); err != nil {

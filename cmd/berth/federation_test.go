@@ -31,7 +31,7 @@ func newFederation(t *testing.T) *federation {
 	must(t, err)
 	f.outer.env = []string{"INNER_TOKEN=" + strings.TrimSpace(string(token))}
 	f.outer.configure(map[string]any{
-		"mcpServers": map[string]any{"inner": map[string]any{"url": "http://" + f.inner.listen + "/mcp",
+		"mcpServers": map[string]any{"inner": map[string]any{"url": "http://" + f.inner.listen + "/mcp/full",
 			"headers": map[string]string{"Authorization": "Bearer ${INNER_TOKEN}"},
 			"berth":   map[string]any{"long": []string{"st__work"}}}},
 		"berth": map[string]any{"drain_timeout": "0s"},

@@ -277,7 +277,7 @@ func (w *wire) request(ctx context.Context, method string, params any) (json.Raw
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.house.broker.Addr()+"/mcp", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.house.broker.Addr()+"/mcp/full", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

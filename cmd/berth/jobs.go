@@ -10,8 +10,8 @@ import (
 )
 
 func newJobsCommand(a *app) *cobra.Command {
-	return newGroup(a, "jobs", "List, show, follow and cancel jobs",
-		newJobsListCommand, newJobsShowCommand, newJobsWaitCommand, newJobsCancelCommand)
+	return newGroup(a, "jobs", "List, show, explain, follow and cancel jobs",
+		newJobsListCommand, newJobsShowCommand, newJobsExplainCommand, newJobsWaitCommand, newJobsCancelCommand)
 }
 
 // jobFacts is a job for a person, without its result.

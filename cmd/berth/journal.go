@@ -14,7 +14,7 @@ import (
 
 func newJournalCommand(a *app) *cobra.Command {
 	return newGroup(a, "journal", "Look at the journal, with or without a running broker",
-		newJournalStatsCommand, newJournalCheckCommand)
+		newJournalStatsCommand, newJournalCheckCommand, newJournalDumpCommand)
 }
 
 // journalCheckReport is the answer of GET /api/v1/journal/check.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -142,11 +143,8 @@ type caller struct {
 
 func (h *hall) caller(profile string, e era, header ...string) *caller {
 	h.t.Helper()
-	c := &caller{h: h, path: "/mcp", era: e, header: http.Header{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	c := &caller{h: h, path: "/mcp/" + cmp.Or(profile, "full"), era: e, header: http.Header{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	h.t.Cleanup(c.client.CloseIdleConnections)
-	if profile != "" {
-		c.path += "/" + profile
-	}
 	for i := 0; i < len(header); i += 2 {
 		c.header.Set(header[i], header[i+1])
 	}
@@ -296,6 +294,9 @@ func readSaid(t *testing.T, raw []byte, status int) (said, error) {
 	}
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return s, fmt.Errorf("%d %s: %w", status, raw, err)
+	}
+	for len(m.Result.Content) > 1 && strings.HasPrefix(m.Result.Content[len(m.Result.Content)-1].Text, "[berth] ") {
+		m.Result.Content = m.Result.Content[:len(m.Result.Content)-1] // the broker's own, after the answer
 	}
 	if len(m.Result.Content) != 1 || m.Result.Content[0].Type != "text" || m.Result.Structured != nil {
 		return s, fmt.Errorf("not one text block: %d %s", status, raw)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -138,6 +139,9 @@ func TestTheProfileOfTheSurfaceIsTheContract(t *testing.T) {
 	})
 }
 
+// canary is what proves that a list came whole.
+var canary = regexp.MustCompile(` \[list (head|tail) [0-9a-z]{6}\]`)
+
 func TestInTheMergedProfileTheVerbsAreTheSame(t *testing.T) {
 	t.Parallel()
 	one := resmontest.Run(t, resmontest.Options{Data: resmontest.Small, Stamp: "one"})
@@ -147,6 +151,7 @@ func TestInTheMergedProfileTheVerbsAreTheSame(t *testing.T) {
 	merged := h.caller("", handshake)
 	all := map[string]listedTool{}
 	for _, tool := range readTools(t, merged.want("tools/list", nil)) {
+		tool.Description = canary.ReplaceAllString(tool.Description, "")
 		all[tool.Name] = tool
 	}
 	for _, prefix := range []string{"resmon__", "lab__"} {

@@ -22,13 +22,18 @@ import (
 // for every run.
 var commands = []func(*app) *cobra.Command{
 	newServeCommand,
+	newCheckConfigCommand,
 	newStdioCommand,
 	newCallCommand,
 	newToolsCommand,
+	newProfileCommand,
+	newCatalogCommand,
 	newBackendsCommand,
 	newSessionsCommand,
 	newJobsCommand,
 	newJournalCommand,
+	newBackupCommand,
+	newRestoreCommand,
 	newTokenCommand,
 	newInstallCommand,
 	newVersionCommand,

@@ -19,7 +19,12 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/broker/catalog"
 	"berth/broker/config"
+	"berth/broker/native/meta"
+	"berth/broker/policy/proof"
+	"berth/broker/shape"
+	"berth/broker/shape/o200k"
 	"berth/journal"
 	"berth/transport/guard"
 	"berth/transport/mcpserver"
@@ -29,8 +34,9 @@ import (
 )
 
 type serveOptions struct {
-	config string
-	listen string
+	config   string
+	listen   string
+	readOnly bool
 }
 
 func newServeCommand(a *app) *cobra.Command {
@@ -47,6 +53,7 @@ func newServeCommand(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.config, "config", "", "configuration in the mcpServers convention, JSON or YAML")
 	cmd.Flags().StringVar(&o.listen, "listen", "", "address to listen on (default: the configuration's, else 127.0.0.1:7420); port 0 picks one")
+	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "list and run only tools that read, for every session (also: BERTH_READ_ONLY)")
 	return cmd
 }
 
@@ -70,11 +77,13 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1)}
+	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), tier: readTier(a.getenv),
+		readOnlyProcess: o.readOnly || switchedOn(a.getenv, readOnlyVariable)}
 	defer b.close()
 	for _, note := range cfg.Notes {
 		log.Warn("a part of the configuration was passed over", slog.String("place", note.Pointer), slog.Int("line", note.Line), slog.String("note", note.Message))
 	}
+	b.tier.say(log)
 	a.tuneMemory()
 	stop, err := profile()
 	if err != nil {
@@ -106,6 +115,7 @@ type running struct {
 	started   time.Time
 	runtimeID string
 	fatal     chan string
+	tier      tier
 
 	dir        *statedir.Dir
 	lock       *statedir.Lock
@@ -118,9 +128,15 @@ type running struct {
 	catalogs   map[string]broker.StoredCatalog
 	metrics    *metrics.Metrics
 	system     *actors.System
-	front      *mcpserver.Server
-	listener   net.Listener
-	server     *http.Server
+	costs      *shape.Costs // of the entries of verbs
+	kept       *shape.Store // what was cut from answers
+	served     *meta.Ledger
+	// readOnlyProcess: nobody may do more than read.
+	readOnlyProcess bool
+	meta            *meta.Family
+	front           *mcpserver.Server
+	listener        net.Listener
+	server          *http.Server
 }
 
 // openState takes the state directory and ends what a dead broker left running.
@@ -131,6 +147,9 @@ func (b *running) openState(ctx context.Context, path string) error {
 	}
 	if b.lock, err = b.dir.Lock(); err != nil {
 		return fmt.Errorf("take the state directory: %w", err)
+	}
+	if err := clearStaging(b.dir.Root()); err != nil {
+		return fmt.Errorf("clear away what a killed backup left: %w", err)
 	}
 	if b.credential, err = b.dir.Credential(); err != nil {
 		return fmt.Errorf("read the token: %w", err)
@@ -182,11 +201,12 @@ func (b *running) openJournal(ctx context.Context) error {
 
 func (b *running) startActors() error {
 	b.metrics = metrics.New()
+	b.costs = shape.NewCosts(o200k.Counter{}, nil)
 	opts := actors.Options{
 		Journal: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
-		Observe:          b.metrics.Observe,
+		Observe:          b.metrics.Observe, Proofs: b.proofs(),
 		Fatal: func(reason string) {
 			select {
 			case b.fatal <- reason:
@@ -194,25 +214,37 @@ func (b *running) startActors() error {
 			}
 		},
 		Logger: b.log, Now: time.Now, Random: rand.Reader,
+		Catalog: catalogSettings(b.cfg),
 	}
-	b.addNative(&opts)
-	b.addBindable(&opts)
+	b.addSources(&opts)
+	var err error
+	b.system, err = actors.Start(opts)
+	switch {
+	case errors.Is(err, actors.ErrCatalog):
+		return usage("The configuration is refused: " + sentence(err))
+	case err != nil:
+		return fmt.Errorf("start the actors: %w", err)
+	}
+	weigh(b.system.Catalog(), b.log)
+	if err := b.metrics.Watch(b.system); err != nil {
+		return fmt.Errorf("register the metrics: %w", err)
+	}
+	return nil
+}
+
+// addSources gives every backend its actor's configuration and its part of the
+// catalog. Nothing is started.
+func (b *running) addSources(opts *actors.Options) {
+	b.addNative(opts)
+	b.addBindable(opts)
 	for _, backend := range b.cfg.Backends {
 		if backend.Settings.Disabled {
 			opts.Disabled = append(opts.Disabled, actors.BackendView{Name: backend.Name, Kind: string(backend.Kind), State: actors.StateDisabled,
 				Since: b.started, EnvNames: names(backend.Env), HeaderNames: names(backend.Headers)})
 			continue
 		}
-		b.addBackend(&opts, backend)
+		b.addBackend(opts, backend)
 	}
-	var err error
-	if b.system, err = actors.Start(opts); err != nil {
-		return fmt.Errorf("start the actors: %w", err)
-	}
-	if err := b.metrics.Watch(b.system); err != nil {
-		return fmt.Errorf("register the metrics: %w", err)
-	}
-	return nil
 }
 
 // listen opens the socket and tells where it is.
@@ -302,15 +334,23 @@ func (b *running) handler() (http.Handler, error) {
 	var err error
 	checks := b.guard()
 	b.front, err = mcpserver.New(mcpserver.Options{
-		Broker: b.system, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
+		Broker: b.system, Tier: b.tier.Name, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
+		Shaping:  mcpserver.Shaping{Counter: o200k.Counter{}, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},
+		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess,
 		Guard: checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("build the MCP front: %w", err)
 	}
+	inspect, err := b.inspector()
+	if err != nil {
+		return nil, err
+	}
 	operator := rest.New(rest.Options{
-		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Token: b.dir,
-		Metrics: b.metrics.Handler(), Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
+		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
+		Metrics: b.metrics.Handler(), Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
+		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
+		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
 	// Not a ServeMux: it would answer some paths with a redirect before the
 	// token was looked at.
@@ -321,6 +361,42 @@ func (b *running) handler() (http.Handler, error) {
 		}
 		operator.ServeHTTP(w, r)
 	}), nil
+}
+
+// The variables that switch something on for the whole process.
+const (
+	readOnlyVariable  = "BERTH_READ_ONLY"
+	proofGateVariable = "BERTH_PROOF_GATE"
+)
+
+// switchedOn reads a variable that is set to anything but nothing, 0 or false.
+func switchedOn(getenv func(string) (string, bool), name string) bool {
+	setting, _ := getenv(name)
+	return proof.On(false, setting)
+}
+
+// proofs are the rules of the gate; nil when it is off.
+func (b *running) proofs() *proof.Config {
+	rules := b.cfg.Broker.Proofs
+	if !rules.Enabled && !switchedOn(b.getenv, proofGateVariable) {
+		return nil
+	}
+	c := rules.Config()
+	return &c
+}
+
+// gate is what policy asks; nil when it is off.
+func (b *running) gate() mcpserver.Proofs {
+	if gate := b.system.Proofs(); gate != nil {
+		return gate
+	}
+	return nil
+}
+
+// envelopeOn reads the switch of the facts that stand beside every result.
+func envelopeOn(getenv func(string) (string, bool)) bool {
+	setting, _ := getenv("BERTH_RESPONSE_ENVELOPE")
+	return shape.EnvelopeOn(setting)
 }
 
 // loadConfig reads the configuration; without a file it is the default.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -19,8 +20,12 @@ import (
 	"berth/broker/admission"
 	"berth/broker/catalog"
 	"berth/broker/config"
+	"berth/broker/native"
 	"berth/broker/native/jobs"
+	"berth/broker/native/meta"
+	"berth/broker/policy/proof"
 	"berth/broker/shape"
+	"berth/broker/shape/o200k"
 	"berth/journal"
 	"berth/transport/guard"
 	"berth/transport/httpguard"
@@ -40,10 +45,30 @@ func (b *running) addNative(opts *actors.Options) {
 		},
 	})
 	store.delayed = func(id string) bool { return b.system.Delayed(id) }
-	opts.Sources = append(opts.Sources, family.Source())
-	opts.Backends = append(opts.Backends, actors.BackendConfig{
-		Name: catalog.NativeName, Kind: "native", Upstream: family, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},
+	b.kept, b.served = shape.NewStore(shape.StoreOptions{}), meta.NewLedger()
+	b.meta = meta.New(meta.Options{
+		Server: family.Source().Server, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, Now: time.Now, Random: rand.Reader,
+		Store: b.kept, Counter: o200k.Counter{}, Costs: b.costs, Ledger: b.served, Tier: b.tier.Name, TierSource: b.tier.Source,
+		Proofs: b.proofRules, Delivered: func(then any) {
+			if shown, ok := then.(*actors.Shown); ok {
+				shown.Grant()
+			}
+		},
+		Standing: func(backend string) (string, string) { return b.system.Standing(backend) },
 	})
+	joined := native.Join(family, b.meta)
+	opts.Sources = append(opts.Sources, joined.Source())
+	opts.Backends = append(opts.Backends, actors.BackendConfig{
+		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},
+	})
+}
+
+// proofRules are the rules in force; nil when nothing is held back.
+func (b *running) proofRules() *proof.Rules {
+	if gate := b.system.Proofs(); gate != nil {
+		return gate.Rules()
+	}
+	return nil
 }
 
 // nativeStore is what the native families read.
@@ -71,6 +96,9 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 	if stored, ok := b.catalogs[c.Name]; ok && stored.Origin == origin {
 		source.Stale = true
 		source.Listed, source.Server, source.Tools = true, stored.Server, stored.Tools
+		if s.Pin {
+			source.Accepted = stored.Tools
+		}
 		n := len(stored.Tools)
 		tools = &n
 	}
@@ -132,11 +160,14 @@ func names(m config.SecretMap) []string {
 
 // rules is what the catalog needs of an entry's settings.
 func rules(s config.Settings) catalog.Rules {
-	r := catalog.Rules{TrustAnnotations: s.TrustAnnotations, Long: s.Long, ReadOnly: s.ReadOnly,
+	r := catalog.Rules{TrustAnnotations: s.TrustAnnotations, Long: s.Long, ReadOnly: s.ReadOnly, Essential: s.Essential, Pin: s.Pin, Line: s.Instructions,
+		Keywords: map[string][]string{}, Ranks: map[string]int{}, ResultTokens: map[string]shape.Budget{},
 		PromoteAfter: map[string]time.Duration{}, CallTimeout: map[string]time.Duration{}, Seats: map[string]int{}, Tracks: map[string]*broker.Track{}}
 	for _, e := range s.Effects {
-		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, Is: e.Is})
+		when, _ := e.Conditions() // of a configuration that was parsed there is no error
+		r.Effects = append(r.Effects, catalog.EffectRule{Verb: e.Verb, When: when, Is: e.Is})
 	}
+	r.Unguided = !s.Guidance
 	if s.PromoteAfter != 0 {
 		r.PromoteAfter["*"] = s.PromoteAfter // every other pattern says more
 	}
@@ -149,6 +180,15 @@ func rules(s config.Settings) catalog.Rules {
 		}
 		if v.Seats != 0 {
 			r.Seats[v.Glob] = v.Seats
+		}
+		if len(v.Keywords) > 0 {
+			r.Keywords[v.Glob] = v.Keywords
+		}
+		if v.Rank != 0 {
+			r.Ranks[v.Glob] = v.Rank
+		}
+		if v.ResultTokens != 0 {
+			r.ResultTokens[v.Glob] = v.ResultTokens
 		}
 		if v.RequireTask {
 			r.RequireTask = append(r.RequireTask, v.Glob)
@@ -183,9 +223,6 @@ func (b *running) clients() []mcpserver.ClientLimits {
 func (b *running) readOnly() map[string]bool {
 	out := map[string]bool{}
 	for _, p := range b.cfg.Broker.Profiles {
-		if p.Name == config.MergedProfile {
-			p.Name = ""
-		}
 		out[p.Name] = p.ReadOnly
 	}
 	return out

@@ -30,3 +30,19 @@ func TestABackendsPromoteAfterHoldsForItsVerbsUnlessARuleSaysOtherwise(t *testin
 		}
 	}
 }
+
+func TestConditionsOfTheConfigurationJudgeACallByItsArguments(t *testing.T) {
+	s := config.DefaultSettings()
+	s.Effects = []config.EffectRule{
+		{Verb: "edit", Is: broker.Read, When: []config.ConditionRule{{At: "args:/dry", Op: "eq", Value: json.RawMessage("true")}}},
+		{Verb: "edit", Is: broker.Write}}
+	snapshot, quarantined := catalog.Build(1, []catalog.Source{{Backend: "b", Listed: true, Rules: rules(s),
+		Tools: []broker.Tool{{Name: "edit", Raw: json.RawMessage(`{"name":"edit","inputSchema":{"type":"object","properties":{"dry":{}}}}`)}}}})
+	if len(quarantined) > 0 {
+		t.Fatal(quarantined)
+	}
+	v := snapshot.Verbs()[0]
+	if v.EffectsFor(json.RawMessage(`{"dry":true}`)) != broker.Read || v.EffectsFor(nil) != broker.Write {
+		t.Errorf("%+v", v)
+	}
+}

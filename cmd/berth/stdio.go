@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"berth/broker"
 	"berth/transport/mcpserver"
 	"berth/transport/statedir"
 )
@@ -37,7 +40,7 @@ and nothing is kept when it ends.`,
 			return a.runStdio(cmd.Context(), o)
 		}),
 	}
-	cmd.Flags().StringVar(&o.profile, "profile", "", "one profile: a backend's name, or berth for the broker's own tools")
+	cmd.Flags().StringVar(&o.profile, "profile", "", "one profile: essential, full, one of the configuration, a backend's name, or berth for the broker's own tools (default: the tier's)")
 	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "list and run only tools that read")
 	cmd.Flags().BoolVar(&o.embedded, "embedded", false, "run a whole broker in this process, for the app that --profile names")
 	return cmd
@@ -61,7 +64,10 @@ func (a *app) runStdio(ctx context.Context, o stdioOptions) error {
 		}
 		return "http://" + reachable(addr), token, nil
 	}}
-	if o.readOnly {
+	if err := a.checkProfile(ctx, o.profile); err != nil {
+		return err
+	}
+	if o.readOnly || switchedOn(a.getenv, readOnlyVariable) {
 		bridge.ReadOnly = "1"
 	}
 	if surface := surfaces[o.profile]; surface != nil {
@@ -73,3 +79,22 @@ func (a *app) runStdio(ctx context.Context, o stdioOptions) error {
 	}
 	return bridge.Run(ctx, a.in, a.out, a.err)
 }
+
+// checkProfile refuses a profile that the running broker does not have, as a
+// wrong command line. With no broker there is nobody to ask, and an app's
+// profile may exist for this session alone.
+func (a *app) checkProfile(ctx context.Context, profile string) error {
+	if profile == "" || surfaces[profile] != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, profileWait)
+	defer cancel()
+	_, err := a.get(ctx, "/api/v1/profiles/"+url.PathEscape(profile), nil)
+	if err != nil && asFailure(err).code == string(broker.CodeProfileUnknown) {
+		return usage("There is no profile " + profile + ".")
+	}
+	return nil
+}
+
+// profileWait is how long the broker may take to say whether it has a profile.
+const profileWait = 2 * time.Second

@@ -12,14 +12,20 @@ import (
 )
 
 func newToolsCommand(a *app) *cobra.Command {
-	profile := ""
+	profile, tokens := "", false
 	cmd := &cobra.Command{
 		Use:   "tools",
 		Short: "List the tools of all backends, or of one profile",
 		Args:  exactly(),
-		RunE:  a.runE(func(cmd *cobra.Command, _ []string) error { return a.runTools(cmd, profile) }),
+		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
+			if tokens {
+				return a.showTokens(cmd.Context(), profile)
+			}
+			return a.runTools(cmd, profile)
+		}),
 	}
-	cmd.Flags().StringVar(&profile, "profile", "", "one profile: a backend's name, or berth for the broker's own")
+	cmd.Flags().StringVar(&profile, "profile", "", "one profile: essential, full, one of the configuration, a backend's name, or berth for the broker's own")
+	cmd.Flags().BoolVar(&tokens, "tokens", false, "what the list of each profile costs in o200k tokens; with --profile, what each of its tools does")
 	return cmd
 }
 

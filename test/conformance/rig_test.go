@@ -118,7 +118,7 @@ func newRig(t testing.TB, k kind, b *backend) *rig {
 		Fatal:    func(reason string) { panic(reason) },
 	})
 	must(t, err)
-	front, err := mcpserver.New(mcpserver.Options{
+	front, err := mcpserver.New(mcpserver.Options{Tier: catalog.Full,
 		Broker: system, SessionKey: []byte("0123456789abcdef0123"), RuntimeID: "rt", Version: "1", Logger: log,
 		Clients: []mcpserver.ClientLimits{{Client: "tester", PromoteAfter: 24 * time.Hour}},
 		Guard: httpguard.New(httpguard.Options{MaxBody: maxBody, Authenticate: func(got string) (broker.Principal, bool) {

@@ -63,7 +63,7 @@ func TestACLIThatNobodySitsBeforeIsAsked(t *testing.T) {
 }
 
 // TestAResultOf32MiB looks at what becomes of an answer that most ways into a
-// CLI do not take: their limit is 16 MiB. Berth knows that of them and refuses it
+// CLI do not take, where it is not cut: their limit is 16 MiB. Berth knows that of them and refuses it
 // in words, and every CLI goes on. Told that they take more, it delivers.
 func TestAResultOf32MiB(t *testing.T) {
 	const size = 32 << 20
@@ -85,7 +85,7 @@ func TestAResultOf32MiB(t *testing.T) {
 				if name == "refused" {
 					want.told, want.calls, want.said = "answer_too_large", 1, ""
 				}
-				b := ready(t, startConfigured(t, map[string]any{"mcpServers": map[string]any{"fix": fixture(t, map[string]any{})}, "berth": map[string]any{"clients": rules}}))
+				b := ready(t, startConfigured(t, map[string]any{"mcpServers": map[string]any{"fix": fixture(t, whole())}, "berth": map[string]any{"clients": rules}}))
 				spy, at := startTap(t, b.entries(t)[via])
 				var mu sync.Mutex
 				bodies := map[int]string{}

@@ -99,7 +99,7 @@ func TestServersWithEffectsAreTheSameThroughBerth(t *testing.T) {
 			args, env := s.entry(dir)
 			line := append([]string{"node", filepath.Join(modules(t), "@modelcontextprotocol", s.pkg, "dist", "index.js")}, args...)
 			empty(t, dir)
-			b := startBroker(t, map[string]any{s.name: map[string]any{"command": line[0], "args": line[1:], "env": env}})
+			b := startBroker(t, map[string]any{s.name: map[string]any{"command": line[0], "args": line[1:], "env": env, "berth": whole()}})
 			var vars []string
 			for k, v := range env {
 				vars = append(vars, k+"="+v)

@@ -122,5 +122,5 @@ func write(t *testing.T, path, text string) {
 // environment is a small environment, so that nothing of the machine's own
 // configuration takes part.
 func environment(home string, more ...string) []string {
-	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + os.TempDir(), "LANG=C.UTF-8"}, more...)
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + os.TempDir(), "LANG=C.UTF-8", "BERTH_TOOL_TIER=full"}, more...)
 }

@@ -50,9 +50,13 @@ type Route int
 
 // Tool is one verb of an app.
 type Tool struct {
-	Name    string
-	About   string  // one or two sentences for a model
-	Params  []Param // in the order of the schema
+	Name   string
+	About  string  // one or two sentences for a model
+	Params []Param // in the order of the schema
+	// Records parts a text that the tool answers into records, which a merged
+	// profile never cuts; nil: it has none. Fewer says how to ask for less.
+	Records func(text string) []string
+	Fewer   string
 	Effects broker.Effects
 	Confirm bool // requires_confirmation
 	Control bool // control lane: never queued, takes no seat

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"net"
@@ -57,7 +58,7 @@ func encodeInstance(b *actors.Binding) string {
 
 // readScope reads both headers into rq.
 func (s *Server) readScope(rq *request) *broker.Refusal {
-	if s.opts.ReadOnly[rq.profile] {
+	if s.opts.ReadOnlyProcess || s.opts.ReadOnly[s.named(rq.profile)] {
 		rq.limit.All = true
 	}
 	if value := rq.r.Header.Get(headerInstance); value != "" {
@@ -122,12 +123,15 @@ func (s *Server) snapshot(rq *request) *catalog.Snapshot {
 	return s.opts.Broker.Catalog()
 }
 
-// profile is the request's profile as its session has it: less what may not be
-// called.
+// profile is the request's profile as its caller has it: less what may not be
+// seen or called.
 func (s *Server) profile(rq *request) (*catalog.Profile, bool) {
-	profile, ok := s.snapshot(rq).Profile(rq.profile)
+	profile, ok := s.snapshot(rq).Profile(s.named(rq.profile))
 	if !ok {
 		return nil, false
 	}
-	return profile.Limited(rq.limit), true
+	return profile.As(catalog.Class{Limit: rq.limit, Role: rq.principal.Role, Transport: catalog.OverMCP}), true
 }
+
+// named is the profile of a path: the tier's where it names none.
+func (s *Server) named(profile string) string { return cmp.Or(profile, s.opts.Tier) }

@@ -25,6 +25,15 @@ type toolCall struct {
 	metaRaw   json.RawMessage
 }
 
+// aimed is a call with what policy found out about it.
+type aimed struct {
+	tc      toolCall
+	profile *catalog.Profile
+	plan    policy.Plan  // of a refused call: what was found until then
+	call    *broker.Call // nil: it was not handed on
+	id      string
+}
+
 // callTool answers tools/call.
 func (s *Server) callTool(rq *request) {
 	tc, problem := readToolCall(rq.msg.Params)
@@ -38,22 +47,23 @@ func (s *Server) callTool(rq *request) {
 		return
 	}
 	if problem != "" {
-		rq.answer(rq.malformed(profile, tc, problem))
+		rq.answer(s.malformed(rq, profile, tc, problem))
 		return
 	}
 	if refusal := s.admit(rq); refusal != nil {
-		rq.answer(rq.refusedCall(profile, tc, refusal))
+		c, _ := s.check(rq, profile, tc)
+		rq.answer(s.refusedCall(rq, c, refusal))
 		return
 	}
 	defer s.streams.leave()
 
-	plan, refusal := check(rq, profile, tc)
-	owners := mayAppear(profile, tc.name, refusal)
+	c, refusal := s.check(rq, profile, tc)
+	owners := mayAppear(c, refusal)
 	if refusal != nil && len(owners) == 0 {
-		rq.answer(s.refused(rq, profile, tc, refusal))
+		rq.answer(s.refused(rq, c, refusal))
 		return
 	}
-	rq.no = func(refusal *broker.Refusal) []byte { return rq.refusedCall(profile, tc, refusal) }
+	rq.no = func(refusal *broker.Refusal) []byte { return s.refusedCall(rq, c, refusal) }
 	x := &exchange{rq: rq}
 	if tc.meta != nil {
 		token, _ := tc.meta.Get("progressToken")
@@ -71,12 +81,30 @@ func (s *Server) callTool(rq *request) {
 			case refusal != nil:
 				return refusalError(rq.msg.ID, refusal)
 			}
-			if plan, refusal = check(rq, profile, tc); refusal != nil {
-				return s.refused(rq, profile, tc, refusal)
+			if c, refusal = s.check(rq, profile, tc); refusal != nil {
+				return s.refused(rq, c, refusal)
 			}
 		}
-		return s.do(ctx, x, profile, tc, plan)
+		return s.do(ctx, x, s.looked(ctx, rq, c))
 	})
+}
+
+// looked is a call of a verb that looks into the catalog, after a wait for the
+// backends of which nothing is known: what they have is part of every answer of
+// its kind. Others are not delayed.
+func (s *Server) looked(ctx context.Context, rq *request, c aimed) aimed {
+	if v := c.plan.Verb; !v.Native || v.Family != catalog.FamilyCatalog || len(c.profile.Unseen()) == 0 {
+		return c
+	}
+	waiting, done := s.waits.enter(ctx, rq)
+	defer done()
+	waiting, cancel := context.WithTimeout(waiting, s.opts.Limits.ListWait)
+	defer cancel()
+	s.opts.Broker.AwaitCatalog(waiting, catalog.Full)
+	if profile, ok := s.profile(rq); ok {
+		c.profile = profile
+	}
+	return c
 }
 
 // readToolCall takes the params apart. A repeated name would let a backend
@@ -111,17 +139,27 @@ func readToolCall(raw json.RawMessage) (tc toolCall, problem string) {
 	return tc, ""
 }
 
-func check(rq *request, profile *catalog.Profile, tc toolCall) (policy.Plan, *broker.Refusal) {
-	return policy.Check(policy.Input{Profile: profile, Principal: rq.principal, Name: tc.name, Arguments: tc.arguments, Meta: tc.metaRaw})
+// check plans a call. Its id names it in the log and in every answer.
+func (s *Server) check(rq *request, profile *catalog.Profile, tc toolCall) (aimed, *broker.Refusal) {
+	in := policy.Input{Profile: profile, Principal: rq.principal, Name: tc.name, Arguments: tc.arguments, Meta: tc.metaRaw,
+		Availability: s.opts.Broker.Availability}
+	if s.opts.Proofs != nil {
+		in.Gate = s.opts.Proofs
+	}
+	if rq.session != nil {
+		in.Session = rq.session.key
+	}
+	plan, refusal := policy.Check(in)
+	return aimed{tc: tc, profile: profile, plan: plan, id: s.callID()}, refusal
 }
 
 // mayAppear lists the backends that have not listed yet and that a refused name
 // may be one of, so that waiting for them a little is worth it.
-func mayAppear(profile *catalog.Profile, name string, refusal *broker.Refusal) []string {
+func mayAppear(c aimed, refusal *broker.Refusal) []string {
 	if refusal == nil || (refusal.Code != broker.CodeVerbUnknown && refusal.Code != broker.CodeCatalogPending) {
 		return nil
 	}
-	return profile.MayHold(name)
+	return c.profile.MayHold(c.plan.Name)
 }
 
 // awaitOwners gives a profile once the backends that matter to a call have
@@ -141,18 +179,24 @@ func (s *Server) awaitOwners(ctx context.Context, rq *request, owners []string) 
 }
 
 // do hands the call to the broker and turns the reply into the response.
-func (s *Server) do(ctx context.Context, x *exchange, profile *catalog.Profile, tc toolCall, plan policy.Plan) []byte {
-	rq, verb := x.rq, plan.Verb
-	task, problem := rq.asTask(tc, &plan)
+func (s *Server) do(ctx context.Context, x *exchange, c aimed) []byte {
+	rq, plan, verb := x.rq, c.plan, c.plan.Verb
+	task, problem := rq.asTask(c.tc, &plan)
 	if problem != nil {
 		return problem.response(rq.msg.ID)
 	}
+	s.exercised(rq, c)
 	call := &broker.Call{
-		ID: s.callID(), Principal: rq.principal, Backend: verb.Backend, Verb: verb.Name, Effects: plan.Effects,
+		ID: c.id, Principal: rq.principal, Backend: verb.Backend, Verb: verb.Name, Effects: plan.Effects,
 		Lane: plan.Lane, Seats: max(1, verb.Seats),
-		Method: "tools/call", Params: upstreamParams(tc, plan),
+		Method: "tools/call", Params: upstreamParams(c.tc, plan),
 		WantProgress: x.progress != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID, Client: rq.client,
+		Origin: broker.Origin{Profile: c.profile, Holder: rq.holder()},
 	}
+	if plan.Proving != nil {
+		call.Proof = plan.Proving
+	}
+	c.call = call
 	req := actors.Request{Call: call, PromoteAfter: s.promoteAfter(rq, verb), Long: plan.Long,
 		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest, Peer: s.levelled(rq, verb.Backend, s.peer(x)),
 		Held: verb.Held, Binding: rq.binding}
@@ -174,7 +218,7 @@ func (s *Server) do(ctx context.Context, x *exchange, profile *catalog.Profile, 
 		if reply.Job != nil && (task && rq.taskForm() == legacyTasks || rq.taskForm() == extensionTasks) {
 			return s.taskCreated(rq, *reply.Job)
 		}
-		return s.render(rq, profile, tc, call, verb, reply)
+		return s.render(rq, c, reply)
 	})
 }
 
@@ -198,6 +242,9 @@ func upstreamParams(tc toolCall, plan policy.Plan) json.RawMessage {
 	if tc.name != plan.Verb.Upstream {
 		tc.params.Set("name", jsonrpc.Quote(plan.Verb.Upstream))
 	}
+	if plan.Via != catalog.ViaDirect && plan.Arguments == nil {
+		tc.params.Delete("arguments") // they were the meta-call's
+	}
 	if plan.Arguments != nil && !bytes.Equal(plan.Arguments, tc.arguments) {
 		tc.params.Set("arguments", plan.Arguments)
 	}
@@ -213,16 +260,6 @@ func upstreamParams(tc toolCall, plan policy.Plan) json.RawMessage {
 
 func hopKey(name string) bool { return name == "progressToken" || strings.HasPrefix(name, "berth/") }
 
-// callFacts is `_meta["berth/call"]`. A null was not observed.
-type callFacts struct {
-	CallID    string   `json:"call_id"`
-	Backend   string   `json:"backend"`
-	RuntimeID *string  `json:"runtime_id"`
-	QueueMS   *int64   `json:"queue_ms"`
-	RunMS     *int64   `json:"run_ms"`
-	Warnings  []string `json:"warnings,omitempty"` // stable codes
-}
-
 // The hints in a job's record, for the model that reads it.
 const (
 	hintFollow = "The call goes on as a job. Follow it with job_status and this JobId; do not repeat the call."
@@ -231,58 +268,30 @@ const (
 
 // render turns the broker's reply into a response, or nil when nothing is to
 // be said.
-func (s *Server) render(rq *request, profile *catalog.Profile, tc toolCall, call *broker.Call, verb *catalog.Verb, reply actors.Reply) []byte {
+func (s *Server) render(rq *request, c aimed, reply actors.Reply) []byte {
 	id := rq.msg.ID
 	switch {
 	case reply.Cancelled:
 		return nil
 	case reply.Refusal != nil:
-		return rq.refusedCall(profile, tc, reply.Refusal)
+		return s.refusedAfter(rq, c, reply, reply.Refusal)
 	case reply.Job != nil:
-		// Only an exact profile shows the backend's outputSchema.
-		schemaShown := profile.Exact() && verb.HasOutputSchema
+		// An exact profile shows the backend's outputSchema, and so does every list
+		// of a verb whose answers are never cut.
+		verb := c.plan.Verb
+		schemaShown := verb.HasOutputSchema && (c.profile.Exact() || verb.ResultTokens == shape.Whole)
 		hint := hintFollow
 		if reply.Job.Status.Final() {
 			hint = hintEnded
 		}
-		return jsonrpc.AppendResult(nil, id, rq.shaped(shape.Handle(*reply.Job, reply.Replayed, schemaShown, hint)))
+		return jsonrpc.AppendResult(nil, id, rq.shaped(s.withFacts(c, shape.Handle(*reply.Job, reply.Replayed, schemaShown, hint), reply, nil)))
 	case reply.Answer != nil && reply.Answer.Error != nil:
 		return jsonrpc.AppendErrorObject(nil, id, reply.Answer.Error.Object())
 	case reply.Answer != nil && len(reply.Answer.Result) > 0:
-		return jsonrpc.AppendResult(nil, id, rq.shaped(s.withFacts(profile, call, reply)))
+		return jsonrpc.AppendResult(nil, id, rq.shaped(s.answered(rq, c, reply)))
 	}
-	s.opts.Logger.Error("the broker gave an empty reply", slog.String("call", call.ID), slog.String("verb", call.Verb), slog.String("backend", call.Backend))
-	return rq.refusedCall(profile, tc, broker.Refuse(broker.CodeInternal, "The broker has no answer to this call; the log has the details.", nil))
-}
-
-// withFacts adds the broker's facts to a result of the merged profile. An
-// exact one stays byte for byte, and so does what has no place for facts.
-func (s *Server) withFacts(profile *catalog.Profile, call *broker.Call, reply actors.Reply) json.RawMessage {
-	result := reply.Answer.Result
-	if profile.Exact() && profile.Surface() == nil {
-		return result
-	}
-	if !profile.Exact() {
-		s.learnLinks(call.Backend, result)
-	}
-	facts := callFacts{CallID: call.ID, Backend: call.Backend}
-	if reply.Answer.RuntimeID != "" {
-		facts.RuntimeID = &reply.Answer.RuntimeID
-	}
-	facts.QueueMS = between(reply.Timing.Offered, reply.Timing.Started)
-	facts.RunMS = between(reply.Timing.Started, reply.Timing.Ended)
-	if reply.Untracked {
-		facts.Warnings = append(facts.Warnings, warnUntracked)
-	}
-	marked, err := shape.WithCallMeta(result, facts)
-	if err == nil && reply.Tracked != nil {
-		marked, err = shape.WithMeta(marked, metaJob, jobFacts{reply.Tracked.ID, reply.Tracked.RuntimeID})
-	}
-	if err != nil {
-		s.opts.Logger.Debug("a result has no place for the broker's facts", slog.String("verb", call.Verb), slog.Any("error", err))
-		return result
-	}
-	return marked
+	s.opts.Logger.Error("the broker gave an empty reply", slog.String("call", c.id), slog.String("verb", c.plan.Verb.Name), slog.String("backend", c.plan.Verb.Backend))
+	return s.refusedAfter(rq, c, reply, broker.Refuse(broker.CodeInternal, "The broker has no answer to this call; the log has the details.", nil))
 }
 
 func between(from, to time.Time) *int64 {
@@ -294,35 +303,60 @@ func between(from, to time.Time) *int64 {
 }
 
 // refused renders what policy said no to. Only an unknown name is an error of
-// the request; everything else is an answer that a model should read.
-func (s *Server) refused(rq *request, profile *catalog.Profile, tc toolCall, refusal *broker.Refusal) []byte {
-	if owners := mayAppear(profile, tc.name, refusal); len(owners) > 0 {
+// the request, and only where it was called and not passed on: everything else
+// is an answer that a model should read.
+func (s *Server) refused(rq *request, c aimed, refusal *broker.Refusal) []byte {
+	if owners := mayAppear(c, refusal); len(owners) > 0 {
 		// Nobody knows yet whether the verb exists.
-		return rq.refusedCall(profile, tc, s.opts.Broker.WhyPending(owners))
+		return s.refusedCall(rq, c, s.opts.Broker.WhyPending(owners))
 	}
-	if refusal.Code == broker.CodeVerbUnknown && profile.Surface() == nil {
-		return refusalError(rq.msg.ID, refusal)
+	if refusal.Code == broker.CodeVerbUnknown && c.profile.Surface() == nil && c.plan.Via == catalog.ViaDirect {
+		return unknownTool(rq.msg.ID, c.id, refusal)
 	}
-	return rq.refusedCall(profile, tc, refusal)
+	return s.refusedCall(rq, c, refusal)
 }
 
-// refusedCall is a refusal as a tool result with isError, in the form of the
+// unknownTool is the error for a name that is not there, in the form of
+// contracts/catalog.md section 7: its data is flat.
+func unknownTool(id []byte, callID string, refusal *broker.Refusal) []byte {
+	data := map[string]any{"code": refusal.Code, "call_id": callID}
+	for name, value := range refusal.Detail {
+		data[name] = value
+	}
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return refusalError(id, refusal)
+	}
+	return jsonrpc.AppendError(nil, id, jsonrpc.CodeInvalidParams, refusal.Message, raw)
+}
+
+// refusedCall is a refusal of a call that was not sent.
+func (s *Server) refusedCall(rq *request, c aimed, refusal *broker.Refusal) []byte {
+	return s.refusedAfter(rq, c, actors.Reply{}, refusal)
+}
+
+// refusedAfter is a refusal as a tool result with isError, in the form of the
 // verb's surface; a reused request id and a failure of ours are errors of the
-// request, unless the surface has a form for them.
-func (rq *request) refusedCall(profile *catalog.Profile, tc toolCall, refusal *broker.Refusal) []byte {
-	verb := verbNamed(profile, tc)
-	if surface := profile.SurfaceOf(verb); surface != nil {
-		return rq.refusedBy(surface, verb, tc, refusal)
-	}
-	switch refusal.Code {
-	case broker.CodeDuplicateRequestID, broker.CodeInternal:
-		return refusalError(rq.msg.ID, refusal)
-	}
-	text := refusal.JSON()
-	if verb != nil && verb.Native {
+// request, unless the surface has a form for them. What is passed on to a verb
+// that is not there is refused as the broker's own verb that passes it on.
+func (s *Server) refusedAfter(rq *request, c aimed, reply actors.Reply, refusal *broker.Refusal) []byte {
+	verb := c.plan.Verb
+	var text json.RawMessage
+	switch surface := c.profile.SurfaceOf(verb); {
+	case surface != nil:
+		name := clip(c.plan.Name)
+		if verb != nil {
+			name = verb.Upstream
+		}
+		text = surface.Refuse(name, refusal)
+	case refusal.Code == broker.CodeDuplicateRequestID, refusal.Code == broker.CodeInternal:
+		return refusalError(rq.msg.ID, refusal.Of(c.id))
+	case verb != nil && verb.Native, verb == nil && c.plan.Via != catalog.ViaDirect:
 		text = refusal.NativeJSON()
+	default:
+		text = refusal.JSON()
 	}
-	return jsonrpc.AppendResult(nil, rq.msg.ID, rq.shaped(shape.ToolResult(text, true)))
+	return jsonrpc.AppendResult(nil, rq.msg.ID, rq.shaped(s.withFacts(c, shape.ToolResult(text, true), reply, nil)))
 }
 
 // maxReason bounds the reason of a cancel, which goes to logs and records.

@@ -32,12 +32,12 @@ func exactCapabilities(backend json.RawMessage) json.RawMessage {
 // ownCapabilities is what Berth itself serves: in the profile of a family of
 // its own, tools that never change; in the merged one, besides, whatever one of
 // the backends can. While something is not known yet, it may turn out to.
-func (s *Server) ownCapabilities(profile string) json.RawMessage {
-	if profile != "" {
+func (s *Server) ownCapabilities(exact bool) json.RawMessage {
+	if exact {
 		return json.RawMessage(`{"tools":{}}`)
 	}
 	snapshot := s.opts.Broker.Catalog()
-	merged, ok := snapshot.Profile("")
+	merged, ok := snapshot.Profile(catalog.Full)
 	pending := ok && len(merged.Pending()) > 0
 	out := []byte(`{"tools":{"listChanged":true}`)
 	for _, c := range []struct {

@@ -12,12 +12,6 @@ import (
 	"berth/transport/jsonrpc"
 )
 
-// instructions is what a client of the merged profile may tell its model.
-const instructions = "Tools of several backends behind one broker; a name is backend__verb. " +
-	"A call that takes long is answered with a JobId: follow it with job_status. " +
-	"An answer with code overloaded means: wait retry_after_ms and call again. " +
-	"outcome_unknown means: check before you repeat the call."
-
 // initializeResult has the members of the protocol in its order.
 type initializeResult struct {
 	ProtocolVersion string          `json:"protocolVersion"`
@@ -52,8 +46,8 @@ func (s *Server) initialize(rq *request) {
 	// headers may have to leave first. After an error a client has no use for it.
 	rq.w.Header().Set(headerSession, ses.token(s.opts.SessionKey))
 	id := rq.msg.ID
-	if rq.profile == "" {
-		rq.answer(s.welcome(id, rq.principal, ses, s.ownServer(ses)))
+	if rq.backend == "" {
+		rq.answer(s.welcome(id, rq.principal, ses, s.ownServer(rq, ses)))
 		return
 	}
 	s.run(&exchange{rq: rq}, func(ctx context.Context) []byte {
@@ -105,12 +99,16 @@ func (s *Server) welcome(id []byte, p broker.Principal, ses *session, result ini
 	return jsonrpc.AppendResult(nil, id, raw)
 }
 
-func (s *Server) ownServer(ses *session) initializeResult {
+func (s *Server) ownServer(rq *request, ses *session) initializeResult {
+	instructions := ""
+	if profile, ok := s.profile(rq); ok {
+		instructions = profile.Instructions()
+	}
 	info, _ := json.Marshal(struct { // two strings cannot fail to encode
 		Name    string `json:"name"`
 		Version string `json:"version"`
 	}{"berth", s.opts.Version})
-	return initializeResult{ProtocolVersion: ses.version, Capabilities: s.ownCapabilities(ses.profile), ServerInfo: info,
+	return initializeResult{ProtocolVersion: ses.version, Capabilities: s.ownCapabilities(rq.backend != ""), ServerInfo: info,
 		Instructions: instructions, Meta: map[string]any{"berth/runtimeId": s.opts.RuntimeID}}
 }
 
@@ -125,7 +123,7 @@ func (s *Server) exactServer(ctx context.Context, rq *request, ses *session) (in
 		return initializeResult{}, s.opts.Broker.WhyPending(pending)
 	}
 	if !known { // nothing is pending, so this is the broker's own family
-		return s.ownServer(ses), nil
+		return s.ownServer(rq, ses), nil
 	}
 	if len(server.Info) == 0 { // it gave no name; ours for it is all there is
 		server.Info = slices.Concat([]byte(`{"name":`), jsonrpc.Quote(ses.profile), []byte(`,"version":""}`))
@@ -144,7 +142,7 @@ func (s *Server) await(ctx context.Context, rq *request) (*catalog.Profile, *bro
 	if ok && len(profile.Pending()) > 0 {
 		ctx, cancel := context.WithTimeout(ctx, s.opts.Limits.ListWait)
 		defer cancel()
-		s.opts.Broker.AwaitCatalog(ctx, rq.profile)
+		s.opts.Broker.AwaitCatalog(ctx, s.named(rq.profile))
 		profile, ok = s.profile(rq)
 	}
 	if !ok {

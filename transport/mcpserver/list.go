@@ -34,6 +34,9 @@ func (s *Server) listTools(rq *request) {
 		}
 	}
 	profile, ok := s.profile(rq)
+	if rq.backend == "" {
+		s.wake()
+	}
 	if ok && len(profile.Pending()) == 0 {
 		rq.answer(s.page(rq, profile, cursor))
 		return
@@ -43,12 +46,27 @@ func (s *Server) listTools(rq *request) {
 		if refusal != nil {
 			return refusalError(rq.msg.ID, refusal)
 		}
-		if pending := profile.Pending(); len(pending) > 0 && rq.profile != "" {
+		if pending := profile.Pending(); len(pending) > 0 && rq.backend != "" {
 			return refusalError(rq.msg.ID, s.opts.Broker.WhyPending(pending))
 		}
 		return s.page(rq, profile, cursor)
 	})
 }
+
+// wake has the backends come up of which nothing is known, so that they can be
+// found and called whatever this list shows. Nobody waits for them here.
+func (s *Server) wake() {
+	if full, ok := s.opts.Broker.Catalog().Profile(catalog.Full); ok && len(full.Pending()) > 0 {
+		s.opts.Broker.AwaitCatalog(ended, catalog.Full)
+	}
+}
+
+// ended is a context in which nothing is waited for.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // page gives one page; what is pending is named in it.
 func (s *Server) page(rq *request, profile *catalog.Profile, cursor string) []byte {
@@ -59,7 +77,11 @@ func (s *Server) page(rq *request, profile *catalog.Profile, cursor string) []by
 	if refusal != nil {
 		return refusalError(rq.msg.ID, refusal)
 	}
+	if s.opts.Surfaces != nil {
+		s.opts.Surfaces.Served(rq.holder(), profile, cursor == "")
+	}
 	if pending := profile.Pending(); len(pending) > 0 {
+		rq.partial = true
 		marked, err := markPending(page, pending)
 		if err != nil {
 			s.opts.Logger.Error("a page of the list could not be marked", slog.Any("error", err))

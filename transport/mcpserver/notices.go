@@ -25,6 +25,13 @@ const (
 // settle is how long a changed list of a backend waits for more of the same.
 const settle = 250 * time.Millisecond
 
+// apart is the least time between two times that one stream is told that the
+// list of tools has changed.
+const apart = 2 * time.Second
+
+// pause is how long changes wait when the last time was at told.
+func pause(now, told time.Time) time.Duration { return max(settle, apart-now.Sub(told)) }
+
 // get answers GET: the stream on which a session hears what is not part of an
 // answer.
 func (s *Server) get(rq *request) {
@@ -79,6 +86,8 @@ type hearing struct {
 	ear *ear
 	x   exchange
 	due map[string]bool // changes of lists that settle
+
+	told time.Time // when a change of the list of tools was last told of
 }
 
 // wants keeps out what is for other sessions or of backends outside the
@@ -90,7 +99,7 @@ func (h *hearing) wants(n actors.Notice) bool {
 	case actors.TaskChanged:
 		return h.tells(n)
 	}
-	return (n.Session == "" || n.Session == h.rq.session.key) && (h.rq.profile == "" || n.Backend == h.rq.profile)
+	return (n.Session == "" || n.Session == h.rq.session.key) && (h.rq.backend == "" || n.Backend == h.rq.backend)
 }
 
 func (h *hearing) run(notices *actors.Listener) {
@@ -118,7 +127,7 @@ func (h *hearing) run(notices *actors.Listener) {
 			waiting := len(h.due)
 			err = h.take(notices)
 			if waiting == 0 && len(h.due) > 0 {
-				settled.Reset(settle)
+				settled.Reset(pause(h.s.opts.Now(), h.told))
 			}
 		case <-settled.C:
 			err = h.sendDue()
@@ -172,6 +181,9 @@ func (h *hearing) sendDue() error {
 		if method == toolsChanged && !h.toolsDiffer() {
 			continue
 		}
+		if method == toolsChanged {
+			h.told = h.s.opts.Now()
+		}
 		if err := h.x.event(jsonrpc.AppendNotification(nil, method, nil)); err != nil {
 			return err
 		}
@@ -196,13 +208,13 @@ func (h *hearing) passes(n actors.Notice) bool {
 		// In the merged profile a session hears the logs of backends only when
 		// it asked for logs.
 		wanted, said := h.s.opts.Broker.Level(n.Backend, levelOf(n.Params), holder)
-		return said && wanted || !said && h.rq.profile != ""
+		return said && wanted || !said && h.rq.backend != ""
 	case elicitationDone:
 		return true
 	case "notifications/cancelled", "notifications/progress":
 		return false // of the hop to the backend
 	}
-	return h.rq.profile != "" && !strings.HasPrefix(n.Method, "notifications/tasks")
+	return h.rq.backend != "" && !strings.HasPrefix(n.Method, "notifications/tasks")
 }
 
 func levelOf(params json.RawMessage) string {

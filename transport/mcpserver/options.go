@@ -11,6 +11,8 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/policy"
+	"berth/broker/shape"
 	"berth/transport/httpguard"
 )
 
@@ -36,6 +38,9 @@ type Catalogs interface {
 	Catalog() *catalog.Snapshot
 	// AwaitCatalog returns when nothing in the profile is pending, else when ctx ends.
 	AwaitCatalog(ctx context.Context, profile string) *catalog.Snapshot
+	// Availability says how a backend is, in a word of contracts/catalog.md
+	// section 1; it answers at once.
+	Availability(backend string) string
 	// WhyPending refuses what depends on backends of which nothing is known.
 	WhyPending(backends []string) *broker.Refusal
 }
@@ -59,6 +64,32 @@ type Standing interface {
 	Level(backend, level, holder string) (wanted, said bool)
 	// Forget drops what a holder asked for; the end of a session does.
 	Forget(holder string)
+}
+
+// Shaping is how answers are cut to their result budget, and what is said of
+// them.
+type Shaping struct {
+	Counter shape.Counter
+	Store   *shape.Store // where the rest is kept; required with a counter
+	// NoEnvelope leaves `_meta["berth/call"]` away.
+	NoEnvelope bool
+}
+
+// Proofs is the gate that holds writes back; actors.ProofGate is one.
+type Proofs interface {
+	policy.Gate
+	// Shows finds what an answer shows its caller, to be granted when it is
+	// released whole; nil is nothing.
+	Shows(call *broker.Call, reply actors.Reply) *actors.Shown
+}
+
+// Surfaces is the record behind a handshake: what a harness was given and what
+// it has shown to reach.
+type Surfaces interface {
+	// Served says that a page of the profile's list was sent to holder.
+	Served(holder string, profile *catalog.Profile, first bool)
+	// Called says that holder called a verb by a name, itself.
+	Called(holder, name string)
 }
 
 // Broker is what the front needs of the rest of Berth; actors.System is one.
@@ -85,8 +116,21 @@ type Options struct {
 
 	// Bindings is who knows the instances that sessions bring; nil: none may.
 	Bindings Bindings
+	// Tier is the profile of a path that names none; empty is the essential one.
+	Tier string
 	// ReadOnly has the profiles that only read, by name.
 	ReadOnly map[string]bool
+
+	// Shaping is how answers of merged profiles are cut to size; without a
+	// counter they are not.
+	Shaping Shaping
+	// Proofs holds writes back until their callers have seen what they change;
+	// nil: nothing is held back.
+	Proofs Proofs
+	// ReadOnlyProcess lets nobody do more than read.
+	ReadOnlyProcess bool
+	// Surfaces keeps what was served to whom and what was called; nil: nobody does.
+	Surfaces Surfaces
 
 	Logger *slog.Logger // nil: nothing is logged
 	Limits Limits
@@ -143,6 +187,9 @@ func (o *Options) validate() error {
 func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Tier == "" {
+		o.Tier = catalog.Essential
 	}
 	if o.Clients == nil {
 		o.Clients = MeasuredClients

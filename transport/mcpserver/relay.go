@@ -48,7 +48,7 @@ func (s *Server) relayExact(rq *request) {
 			return
 		}
 	}
-	s.relay(rq, relayed{backend: rq.profile, method: rq.msg.Method, params: rq.msg.Params, id: string(rq.msg.ID)})
+	s.relay(rq, relayed{backend: rq.backend, method: rq.msg.Method, params: rq.msg.Params, id: string(rq.msg.ID)})
 }
 
 // relay sends a request to one backend and answers with what it says, on an
@@ -242,7 +242,7 @@ var ours = map[string]bool{
 // backend. Tasks do not: a backend that many share would show each its
 // neighbours'.
 func (s *Server) relays(rq *request) bool {
-	if rq.profile == "" || ours[rq.msg.Method] || strings.HasPrefix(rq.msg.Method, "tasks/") {
+	if rq.backend == "" || ours[rq.msg.Method] || strings.HasPrefix(rq.msg.Method, "tasks/") {
 		return false
 	}
 	profile, ok := s.profile(rq)

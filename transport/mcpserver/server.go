@@ -84,7 +84,8 @@ type request struct {
 	control    *http.ResponseController
 	accept     accepts
 	principal  broker.Principal
-	profile    string // empty: the merged one
+	profile    string // as the path names it; empty: the tier's
+	backend    string // whose exact profile it is; empty: a profile of several
 	session    *session
 	writeLimit time.Duration   // for one event to be taken
 	attach     *broker.Refusal // why the broker does not take the session, or nil
@@ -94,6 +95,7 @@ type request struct {
 	asker      *asker                       // in the stateless era
 	binding    *actors.Binding              // the instance that the session brings; nil: none
 	limit      catalog.Limit                // what may only be read
+	partial    bool                         // its list lacks what is not known yet
 	no         func(*broker.Refusal) []byte // how a call is refused; nil for what is none
 }
 
@@ -131,9 +133,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		httpguard.Refuse(w, r, status, refusal)
 		return
 	}
-	if _, known := s.profile(rq); !known {
+	served, known := s.profile(rq)
+	if !known {
 		deny(w, r, http.StatusNotFound, broker.CodeProfileUnknown, "There is no profile or backend of this name.")
 		return
+	}
+	if served.Exact() {
+		rq.backend = served.Name()
 	}
 	era, known := eraOf(r)
 	switch {
@@ -263,7 +269,7 @@ func (s *Server) answerer(era *era, rq *request) func(*Server, *request) {
 	if handle := era.requests[rq.msg.Method]; handle != nil {
 		return handle
 	}
-	if rq.profile == "" {
+	if rq.backend == "" {
 		return mergedMethods[rq.msg.Method]
 	}
 	if era.other != nil && s.relays(rq) {

@@ -29,8 +29,8 @@ func (s *Server) discover(rq *request) {
 	}
 	defer s.streams.leave()
 	id, ses := rq.msg.ID, &session{profile: rq.profile, version: rq.client.Version}
-	if rq.profile == "" {
-		rq.answer(s.discovered(rq, s.ownServer(ses)))
+	if rq.backend == "" {
+		rq.answer(s.discovered(rq, s.ownServer(rq, ses)))
 		return
 	}
 	s.run(&exchange{rq: rq}, func(ctx context.Context) []byte {

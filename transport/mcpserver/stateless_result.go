@@ -17,6 +17,8 @@ var cacheable = map[string]bool{
 const (
 	ownTTL   = "0"
 	ownScope = `"private"`
+	// listTTL is that of a list of tools of which nothing is missing: 5 minutes.
+	listTTL = "300000"
 )
 
 // completed gives a result of the older era what every result of this one has.
@@ -31,7 +33,11 @@ func completed(rq *request, result json.RawMessage) json.RawMessage {
 	}
 	if cacheable[rq.msg.Method] {
 		if _, ok := o.Get("ttlMs"); !ok {
-			o.Set("ttlMs", []byte(ownTTL))
+			ttl := ownTTL
+			if rq.msg.Method == "tools/list" && !rq.partial {
+				ttl = listTTL
+			}
+			o.Set("ttlMs", []byte(ttl))
 		}
 		if _, ok := o.Get("cacheScope"); !ok {
 			o.Set("cacheScope", []byte(ownScope))

@@ -56,7 +56,7 @@ func TestErrorsHaveAStatusOnlyInTheStatelessEra(t *testing.T) {
 func TestResultsAreCompletedAndNeverChanged(t *testing.T) {
 	for _, tt := range []struct{ name, method, in, want string }{
 		{"call", "tools/call", `{"content":[]}`, `{"content":[],"resultType":"complete"}`},
-		{"list", "tools/list", `{ "tools": [1.0] }`, `{"tools":[1.0],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`},
+		{"list", "tools/list", `{ "tools": [1.0] }`, `{"tools":[1.0],"resultType":"complete","ttlMs":300000,"cacheScope":"private"}`},
 		{"everything was said", "resources/read", `{"resultType":"own", "ttlMs":7,"cacheScope":"public"}`, `{"resultType":"own", "ttlMs":7,"cacheScope":"public"}`},
 		{"some was said", "prompts/list", `{"ttlMs":null}`, `{"ttlMs":null,"resultType":"complete","cacheScope":"private"}`},
 		{"questions of a library that serves an older client", "tools/call", `{"inputRequests":{"a":{}},"requestState":"s"}`, `{"inputRequests":{"a":{}},"requestState":"s","resultType":"input_required"}`},

@@ -120,6 +120,7 @@ type subscription struct {
 	wish   wish
 	x      exchange
 	due    map[string]bool // changes of lists that settle
+	last   time.Time       // when a change of the list of tools was last told of
 	digest string          // of the list of tools that the client can know
 	mark   json.RawMessage // `_meta` of everything on this stream
 
@@ -141,7 +142,7 @@ func (sub *subscription) wants(n actors.Notice) bool {
 	case actors.TaskChanged:
 		return sub.tells(n)
 	}
-	return n.Session == "" && (sub.rq.profile == "" || n.Backend == sub.rq.profile)
+	return n.Session == "" && (sub.rq.backend == "" || n.Backend == sub.rq.backend)
 }
 
 func (sub *subscription) serve(notices *actors.Listener) {
@@ -229,7 +230,7 @@ func (sub *subscription) run(notices *actors.Listener) bool {
 			waiting := len(sub.due)
 			err = sub.take(notices)
 			if waiting == 0 && len(sub.due) > 0 {
-				settled.Reset(settle)
+				settled.Reset(pause(sub.s.opts.Now(), sub.last))
 			}
 		case <-settled.C:
 			err = sub.sendDue()
@@ -293,6 +294,9 @@ func (sub *subscription) sendDue() error {
 		if !due || !change.wanted || change.method == toolsChanged && !sub.toolsDiffer() {
 			continue
 		}
+		if change.method == toolsChanged {
+			sub.last = sub.s.opts.Now()
+		}
 		if err := sub.send(change.method, nil); err != nil {
 			return err
 		}
@@ -337,8 +341,8 @@ func marked(params, mark json.RawMessage) json.RawMessage {
 // capabilitiesOf is what a profile can do, as discover says it.
 func (s *Server) capabilitiesOf(ctx context.Context, rq *request) (json.RawMessage, *broker.Refusal) {
 	ses := &session{profile: rq.profile, version: rq.client.Version}
-	if rq.profile == "" {
-		return s.ownServer(ses).Capabilities, nil
+	if rq.backend == "" {
+		return s.ownServer(rq, ses).Capabilities, nil
 	}
 	server, refusal := s.exactServer(ctx, rq, ses)
 	return server.Capabilities, refusal
@@ -346,8 +350,8 @@ func (s *Server) capabilitiesOf(ctx context.Context, rq *request) (json.RawMessa
 
 // ownerOf finds the backend of a resource.
 func (s *Server) ownerOf(ctx context.Context, x *exchange, uri string) (backend string, ok bool) {
-	if x.rq.profile != "" {
-		return x.rq.profile, true
+	if x.rq.backend != "" {
+		return x.rq.backend, true
 	}
 	return s.findResource(ctx, x, uri)
 }

@@ -154,6 +154,12 @@ func TestListenTellsOfListsThatDiffer(t *testing.T) {
 		}
 		elapse(time.Second)
 		h.expect("another list", note("1.25", "tools/list_changed", `{`+subMark+`}`))
+		h.broker.set(t, nativeSource(), listenSource(tool("soon", "")))
+		h.broker.publish(actors.Notice{Method: actors.CatalogChanged})
+		elapse(time.Second)
+		h.expect("not yet: the last time was less than two seconds ago")
+		elapse(time.Second)
+		h.expect("another one", note("3.25", "tools/list_changed", `{`+subMark+`}`))
 		elapse(time.Minute)
 		h.expect("nothing more")
 	})

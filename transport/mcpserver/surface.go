@@ -10,8 +10,6 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
-	"berth/broker/shape"
-	"berth/transport/jsonrpc"
 )
 
 // This file is where a surface (catalog.Surface) has its answers its own way:
@@ -20,9 +18,6 @@ import (
 
 // metaJob is the key of `_meta` with the job that stands beside an answer.
 const metaJob = "berth/job"
-
-// warnUntracked says that work was started and that no job follows it.
-const warnUntracked = "job_untracked"
 
 // jobFacts is `_meta["berth/job"]`.
 type jobFacts struct {
@@ -36,22 +31,14 @@ func verbNamed(profile *catalog.Profile, tc toolCall) *catalog.Verb {
 	return verb
 }
 
-// refusedBy is a refusal of a call as the surface writes it.
-func (rq *request) refusedBy(surface *catalog.Surface, verb *catalog.Verb, tc toolCall, refusal *broker.Refusal) []byte {
-	name := clip(tc.name)
-	if verb != nil {
-		name = verb.Upstream
-	}
-	return jsonrpc.AppendResult(nil, rq.msg.ID, rq.shaped(shape.ToolResult(surface.Refuse(name, refusal), true)))
-}
-
 // malformed refuses a call whose params cannot be read, as its surface does. A
 // read-only one says so first: it looks at no arguments.
-func (rq *request) malformed(profile *catalog.Profile, tc toolCall, problem string) []byte {
-	if _, refusal := check(rq, profile, toolCall{name: tc.name}); refusal != nil && (refusal.Code == broker.CodeReadOnly || refusal.Code == broker.CodeVerbUnknown) {
-		return rq.refusedCall(profile, tc, refusal)
+func (s *Server) malformed(rq *request, profile *catalog.Profile, tc toolCall, problem string) []byte {
+	c, refusal := s.check(rq, profile, toolCall{name: tc.name})
+	if refusal == nil || (refusal.Code != broker.CodeReadOnly && refusal.Code != broker.CodeVerbUnknown) {
+		refusal = broker.Refuse(broker.CodeInvalidArguments, "The call is malformed: "+problem+"; nothing was sent.", nil)
 	}
-	return rq.refusedCall(profile, tc, broker.Refuse(broker.CodeInvalidArguments, "The call is malformed: "+problem+"; nothing was sent.", nil))
+	return s.refusedCall(rq, c, refusal)
 }
 
 // answerWait is how long the answer of a call with an idempotency key is waited

@@ -182,7 +182,7 @@ func (s *Server) sessionTasks(ses *session, capabilities json.RawMessage) json.R
 	if ses.version == mcp.ProtocolVersion20251125 {
 		form = legacyTasks
 	}
-	profile, ok := s.opts.Broker.Catalog().Profile(ses.profile)
+	profile, ok := s.opts.Broker.Catalog().Profile(s.named(ses.profile))
 	if !ok || profile.Surface() != nil { // none but an instance that the session brings: a surface
 		return capabilities
 	}
@@ -232,7 +232,7 @@ func (s *Server) findTask(rq *request, id string) (broker.Job, []byte) {
 	case err != nil:
 		s.opts.Logger.Error("a task could not be read", slog.String("job", id), slog.Any("error", err))
 		return broker.Job{}, refusalError(rq.msg.ID, broker.Refuse(broker.CodeJobJournal, "The journal could not be read; ask again.", nil).Retry(time.Second))
-	case !rq.principal.Owns(job.Tenant, job.User), rq.profile != "" && job.Backend != rq.profile:
+	case !rq.principal.Owns(job.Tenant, job.User), rq.backend != "" && job.Backend != rq.backend:
 		return broker.Job{}, unknownTask(rq)
 	}
 	return job, nil

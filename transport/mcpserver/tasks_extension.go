@@ -38,7 +38,7 @@ func (s *Server) getTask(rq *request) {
 	}
 	job, response := s.findTask(rq, id)
 	if response == nil {
-		response = jsonrpc.AppendResult(nil, rq.msg.ID, s.view(job).detailed(true))
+		response = jsonrpc.AppendResult(nil, rq.msg.ID, s.sized(rq, job, s.view(job)).detailed(true))
 	}
 	rq.answer(response)
 }

@@ -83,7 +83,7 @@ func (s *Server) legacyListTasks(rq *request) {
 		rq.result([]byte(`{"tasks":[]}`))
 		return
 	}
-	page, err := s.opts.Broker.Jobs(broker.JobFilter{Tenant: rq.principal.Tenant, User: rq.principal.User, Backend: rq.profile, Limit: taskListPage, Offset: offset})
+	page, err := s.opts.Broker.Jobs(broker.JobFilter{Tenant: rq.principal.Tenant, User: rq.principal.User, Backend: rq.backend, Limit: taskListPage, Offset: offset})
 	if err != nil {
 		rq.refuse(broker.Refuse(broker.CodeJobJournal, "The journal could not be read; ask again.", nil))
 		return
@@ -136,7 +136,7 @@ func (s *Server) awaitTask(ctx context.Context, x *exchange, id string) []byte {
 		asking, stopAsking := s.opts.Broker.WatchQuestions(id)
 		job, response := s.findTask(x.rq, id)
 		if response == nil && job.Status.Final() {
-			response = taskOutcome(x.rq.msg.ID, viewTask(job, nil))
+			response = taskOutcome(x.rq.msg.ID, s.sized(x.rq, job, viewTask(job, nil)))
 		}
 		if response == nil {
 			for _, q := range s.opts.Broker.Questions(id) {

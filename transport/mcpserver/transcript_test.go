@@ -58,7 +58,13 @@ func TestTranscripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			archive := txtar.Parse(data)
-			synctest.Test(t, func(t *testing.T) { play(t, archive) })
+			synctest.Test(t, func(t *testing.T) {
+				if strings.HasPrefix(filepath.ToSlash(file), "testdata/meta/") {
+					playWith(t, newMetaBroker(t), archive)
+					return
+				}
+				play(t, archive)
+			})
 			if *update {
 				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 					t.Fatal(err)

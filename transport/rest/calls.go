@@ -73,7 +73,11 @@ func (a *api) run(ctx context.Context, caller broker.Principal, c CallRequest) C
 	if refusal != nil {
 		return CallAnswer{Refusal: refusal.JSON()}
 	}
-	plan, refusal := policy.Check(policy.Input{Profile: profile, Principal: caller, Name: c.Name, Arguments: c.Arguments, Meta: c.meta()})
+	in := policy.Input{Profile: profile, Principal: caller, Name: c.Name, Arguments: c.Arguments, Meta: c.meta()}
+	if a.Proofs != nil {
+		in.Gate = a.Proofs
+	}
+	plan, refusal := policy.Check(in)
 	if refusal != nil {
 		if owners := profile.MayHold(c.Name); refusal.Code == broker.CodeVerbUnknown && len(owners) > 0 {
 			// Nobody knows yet whether the verb exists.
@@ -81,7 +85,8 @@ func (a *api) run(ctx context.Context, caller broker.Principal, c CallRequest) C
 		}
 		return CallAnswer{Refusal: refusal.JSON()}
 	}
-	reply := a.Calls.Do(ctx, a.request(caller, c, plan))
+	request := a.request(caller, c, plan)
+	reply := a.Calls.Do(ctx, request)
 	answer := CallAnswer{Timing: timingView(reply.Timing)}
 	switch {
 	case reply.Refusal != nil:
@@ -89,6 +94,9 @@ func (a *api) run(ctx context.Context, caller broker.Principal, c CallRequest) C
 	case reply.Job != nil:
 		answer.Job = reply.Job.Handle(reply.Replayed)
 	case reply.Answer != nil:
+		if a.Proofs != nil {
+			a.Proofs.Shows(request.Call, reply).Grant() // nothing is cut here
+		}
 		answer.Result, answer.Error, answer.RuntimeID = reply.Answer.Result, reply.Answer.Error, text(reply.Answer.RuntimeID)
 		if answer.Untracked = reply.Untracked; reply.Tracked != nil {
 			answer.Tracked = reply.Tracked.Handle(reply.Replayed)
@@ -106,7 +114,7 @@ func (a *api) run(ctx context.Context, caller broker.Principal, c CallRequest) C
 // known yet waits, for the backends that it may belong to.
 func (a *api) profile(ctx context.Context, c CallRequest) (*catalog.Profile, *broker.Refusal) {
 	unknown := broker.Refuse(broker.CodeProfileUnknown, "There is no profile of this name.", map[string]any{"profile": c.Profile})
-	profile, ok := a.Calls.Catalog().Profile(c.Profile)
+	profile, ok := a.allowed(a.Calls.Catalog(), c.Profile)
 	if !ok {
 		return nil, unknown
 	}
@@ -120,10 +128,26 @@ func (a *api) profile(ctx context.Context, c CallRequest) (*catalog.Profile, *br
 	for _, backend := range owners {
 		snapshot = a.Calls.AwaitCatalog(ctx, backend)
 	}
-	if profile, ok = snapshot.Profile(c.Profile); !ok {
+	if profile, ok = a.allowed(snapshot, c.Profile); !ok {
 		return nil, unknown
 	}
 	return profile, nil
+}
+
+// allowed is a profile as far as this process lets anybody use it.
+func (a *api) allowed(s *catalog.Snapshot, name string) (*catalog.Profile, bool) {
+	p, ok := s.Profile(name)
+	if ok && a.ReadOnly {
+		p = p.Limited(catalog.Limit{All: true})
+	}
+	return p, ok
+}
+
+// Proofs is the gate that holds writes back; actors.ProofGate is one.
+type Proofs interface {
+	policy.Gate
+	// Shows finds what an answer shows its caller; nil is nothing.
+	Shows(call *broker.Call, reply actors.Reply) *actors.Shown
 }
 
 // meta puts what the request says beside its arguments where policy reads it.
@@ -152,6 +176,9 @@ func (a *api) request(caller broker.Principal, c CallRequest, plan policy.Plan) 
 		},
 		PromoteAfter: a.PromoteAfter, Long: plan.Long,
 		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest, Held: verb.Held,
+	}
+	if plan.Proving != nil {
+		request.Call.Proof = plan.Proving
 	}
 	switch {
 	case c.PromoteAfterSeconds != nil:

@@ -223,7 +223,8 @@ func TestAPanicInACallThatWaitedCutsTheConnection(t *testing.T) {
 
 func TestANameNotKnownYetWaitsForItsBackend(t *testing.T) {
 	f := newFake(t)
-	f.awaited, f.snapshot = f.snapshot, filesCatalog(t, false)
+	f.awaited = f.snapshot
+	f.snapshot, _ = filesCatalog(t, false)
 	if _, body := ask(t, f.handler(nil), "POST", "/api/v1/calls", `{"Name":"files__build"}`); object(t, body)["Result"] == nil {
 		t.Errorf("body %s", body)
 	}
@@ -231,7 +232,7 @@ func TestANameNotKnownYetWaitsForItsBackend(t *testing.T) {
 
 func TestAnUnknownNameOfABackendThatHasNotListedIsPending(t *testing.T) {
 	f := newFake(t)
-	f.snapshot = filesCatalog(t, false)
+	f.snapshot, _ = filesCatalog(t, false)
 	h := f.handler(nil, func(o *rest.Options) { o.CatalogWait = 1 })
 	for name, want := range map[string]string{"files__read": "catalog_pending", "nobody__read": "verb_unknown"} {
 		_, body := ask(t, h, "POST", "/api/v1/calls", `{"Name":"`+name+`"}`)

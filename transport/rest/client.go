@@ -90,25 +90,47 @@ func (c *Client) Job(ctx context.Context, id string, wait time.Duration) (json.R
 	return c.Get(ctx, "/api/v1/jobs/"+url.PathEscape(id), query)
 }
 
+// patience is how long the client waits for the first byte of a download,
+// which the broker prepares and verifies before it sends anything.
+const patience = 30 * time.Minute
+
+// Download reads path and writes the answer to w as it comes. An answer that
+// was cut is an error.
+func (c *Client) Download(ctx context.Context, path string, query url.Values, w io.Writer) error {
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchdog := time.AfterFunc(patience, func() { cancel(fmt.Errorf("the broker sent nothing for too long")) })
+	defer watchdog.Stop()
+	resp, err := c.send(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body := &heard{resp.Body, watchdog}
+	if resp.StatusCode == http.StatusOK {
+		if _, err := io.Copy(w, body); err != nil {
+			return fmt.Errorf("read the broker's answer: %w", causeOf(ctx, err))
+		}
+		return nil
+	}
+	answer, err := io.ReadAll(io.LimitReader(body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read the broker's answer: %w", causeOf(ctx, err))
+	}
+	return refusedBy(resp.StatusCode, answer)
+}
+
 func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (json.RawMessage, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchdog := time.AfterFunc(silence, func() { cancel(fmt.Errorf("the broker sent nothing for %s", silence)) })
 	defer watchdog.Stop()
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	resp, err := c.send(ctx, method, path, body)
 	if err != nil {
-		return nil, fmt.Errorf("a request to the broker: %w", err)
-	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		if refusedConnection(err) {
-			return nil, fmt.Errorf("%w (%s)", ErrNotRunning, c.base)
-		}
-		return nil, fmt.Errorf("ask the broker: %w", causeOf(ctx, err))
+		return nil, err
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(&heard{resp.Body, watchdog}, maxAnswer+1))
@@ -124,11 +146,35 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (j
 		}
 		return bytes.TrimSpace(answer), nil
 	}
-	failure := &APIError{Status: resp.StatusCode}
-	if json.Unmarshal(answer, &failure.ErrorBody) != nil || failure.Code == "" {
-		return nil, fmt.Errorf("%w: it answered with status %d", ErrForeign, resp.StatusCode)
+	return nil, refusedBy(resp.StatusCode, answer)
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("a request to the broker: %w", err)
 	}
-	return nil, failure
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if refusedConnection(err) {
+			return nil, fmt.Errorf("%w (%s)", ErrNotRunning, c.base)
+		}
+		return nil, fmt.Errorf("ask the broker: %w", causeOf(ctx, err))
+	}
+	return resp, nil
+}
+
+// refusedBy is the error that an answer with another status than 200 holds.
+func refusedBy(status int, answer []byte) error {
+	failure := &APIError{Status: status}
+	if json.Unmarshal(answer, &failure.ErrorBody) != nil || failure.Code == "" {
+		return fmt.Errorf("%w: it answered with status %d", ErrForeign, status)
+	}
+	return failure
 }
 
 // refusedConnection reports that nothing listens: not one byte was sent.

@@ -40,6 +40,7 @@ type fake struct {
 	do       func(context.Context, actors.Request) actors.Reply
 
 	snapshot *catalog.Snapshot
+	sources  []catalog.Source
 	awaited  *catalog.Snapshot // what AwaitCatalog gives; nil: waits for ctx, then snapshot
 	views    []actors.BackendView
 	sess     []actors.SessionView
@@ -52,7 +53,8 @@ const okResult = `{"content":[{"type":"text","text":"a <b> & 1234567890123456789
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{watchers: map[string][]chan struct{}{}, token: "t0", snapshot: filesCatalog(t, true)}
+	f := &fake{watchers: map[string][]chan struct{}{}, token: "t0"}
+	f.snapshot, f.sources = filesCatalog(t, true)
 	f.do = func(context.Context, actors.Request) actors.Reply {
 		return actors.Reply{Answer: &broker.Answer{Result: json.RawMessage(okResult), RuntimeID: "life-1"},
 			Timing: broker.Timing{Offered: at, Started: at.Add(5 * time.Millisecond), Ended: at.Add(20 * time.Millisecond)}}
@@ -60,7 +62,7 @@ func newFake(t *testing.T) *fake {
 	return f
 }
 
-func filesCatalog(t *testing.T, listed bool) *catalog.Snapshot {
+func filesCatalog(t *testing.T, listed bool) (*catalog.Snapshot, []catalog.Source) {
 	t.Helper()
 	source := catalog.Source{Backend: "files", Listed: listed}
 	if listed {
@@ -81,7 +83,7 @@ func filesCatalog(t *testing.T, listed bool) *catalog.Snapshot {
 	if len(quarantined) > 0 {
 		t.Fatalf("quarantined: %v", quarantined)
 	}
-	return snapshot
+	return snapshot, []catalog.Source{source}
 }
 
 func (f *fake) Do(ctx context.Context, r actors.Request) actors.Reply {
@@ -207,14 +209,51 @@ func (j fakeJournal) Check(context.Context) (any, error) {
 	return map[string]bool{"Clean": true}, j.err
 }
 
+// fakeInspect gives what it has.
+type fakeInspect struct {
+	err    error
+	cut    bool
+	closed int
+}
+
+func (i *fakeInspect) Close() error { i.closed++; return nil }
+
+func (i *fakeInspect) Backup(context.Context) (*rest.Archive, error) {
+	if i.err != nil {
+		return nil, i.err
+	}
+	return &rest.Archive{ReadCloser: struct {
+		io.Reader
+		io.Closer
+	}{strings.NewReader("PK-archive"), i}, Name: "b.zip", Size: 10}, nil
+}
+
+func (i *fakeInspect) Dump(_ context.Context, w io.Writer, results bool) error {
+	if _, err := fmt.Fprintf(w, "{\"Kind\":\"end\",\"Results\":%t}\n", results); err != nil {
+		return err
+	}
+	if i.cut {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+func (i *fakeInspect) Explain(_ context.Context, id string) (any, error) {
+	if i.err != nil {
+		return nil, i.err
+	}
+	return map[string]string{"JobId": id}, nil
+}
+
 // handler is the API over f; change may alter the options.
 func (f *fake) handler(log io.Writer, change ...func(*rest.Options)) http.Handler {
 	if log == nil {
 		log = io.Discard
 	}
 	o := rest.Options{Guard: httpguard.New(httpguard.Options{Authenticate: f.authenticate}),
-		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Token: f,
+		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "metric 1") }),
+		Surface: func(p *catalog.Profile) any { return map[string]string{"profile": p.Name()} },
 		Version: "v1", RuntimeID: "life-0", Started: at.Add(-time.Minute), Now: func() time.Time { return at },
 		Log: slog.New(slog.NewTextHandler(log, nil))}
 	for _, c := range change {
@@ -262,3 +301,5 @@ func job(id string, status broker.JobStatus, age time.Duration) broker.Job {
 	}
 	return j
 }
+
+func (f *fake) AcceptCatalog(context.Context, string) *broker.Refusal { return nil }

@@ -42,6 +42,11 @@ type Jobs interface {
 	CancelJob(ctx context.Context, id, reason string, by broker.Principal) (broker.Job, error)
 }
 
+// Accepter takes what a pinned backend lists now as what it may list.
+type Accepter interface {
+	AcceptCatalog(ctx context.Context, backend string) *broker.Refusal
+}
+
 // Journal gives its facts as values that encode to JSON.
 type Journal interface {
 	Stats(ctx context.Context) (any, error)
@@ -59,14 +64,27 @@ type Token interface {
 type Options struct {
 	// Guard checks every request but /healthz. Required.
 	Guard *httpguard.Guard
-	// Calls, Views and Jobs are required. A route whose Journal, Token or
-	// Metrics is nil answers 404.
+	// Calls, Views and Jobs are required. A route whose Journal, Inspect, Token
+	// or Metrics is nil answers 404.
 	Calls   Calls
 	Views   Views
 	Jobs    Jobs
 	Journal Journal
+	Inspect Inspect
 	Token   Token
 	Metrics http.Handler
+
+	// Accept is who takes the lists of pinned backends; nil: nobody.
+	Accept Accepter
+	// ReadOnly lets nobody do more than read, as the whole process does.
+	ReadOnly bool
+	// Proofs holds writes back until their callers saw what they change; nil: off.
+	Proofs Proofs
+	// Surface is the tool surface of a profile; nil: 404.
+	Surface func(*catalog.Profile) any
+	// Tier is the profile of an endpoint that names none, TierSource where that
+	// comes from.
+	Tier, TierSource string
 
 	// Version is the broker's, RuntimeID names its life, Started its begin.
 	Version   string

@@ -28,7 +28,11 @@ var routes = []Route{
 	{"GET", "/metrics", "Metrics in the Prometheus text format.", false, maxSmallBody, func(a *api) http.Handler { return orNotFound(a.Metrics) }},
 	{"GET", "/api/v1/status", "Version, runtime id, start, uptime and counts.", false, maxSmallBody, answering((*api).status)},
 	{"GET", "/api/v1/tools", "The verbs that a profile advertises (?profile=), with their effects, and the backends of which nothing is known yet.", false, maxSmallBody, answering((*api).tools)},
+	{"GET", "/api/v1/catalog", "Every record of the registry, and what is not served and why (?tokens=true counts what each costs in a list).", false, maxSmallBody, answering((*api).catalog)},
+	{"GET", "/api/v1/catalog/surface", "The tool surface of a profile (?profile=), as health shows it.", false, maxSmallBody, answering((*api).surface)},
+	{"GET", "/api/v1/profiles/{name}", "What a profile lists, what that costs, and what did not fit.", false, maxSmallBody, answering((*api).profileView)},
 	{"GET", "/api/v1/backends", "Every backend: state, runtime id, queue and counters.", false, maxSmallBody, answering((*api).backends)},
+	{"POST", "/api/v1/backends/{name}/accept", "Takes what a pinned backend lists now.", false, maxSmallBody, answering((*api).acceptCatalog)},
 	{"GET", "/api/v1/sessions", "Every live harness session.", false, maxSmallBody, answering((*api).sessions)},
 	{"GET", "/api/v1/jobs", "Jobs, newest first (?status=&operation=&pageNumber=&pageSize=).", false, maxSmallBody, answering((*api).jobs)},
 	{"GET", "/api/v1/jobs/{id}", "One job with its result; ?waitSeconds=0..50 waits for a change.", false, maxSmallBody, answering((*api).job)},
@@ -36,6 +40,9 @@ var routes = []Route{
 	{"POST", "/api/v1/calls", "Calls a verb and waits for its answer or its job.", false, 0, func(a *api) http.Handler { return http.HandlerFunc(a.call) }},
 	{"GET", "/api/v1/journal/stats", "Size and counts of the journal.", false, maxSmallBody, answering((*api).journalStats)},
 	{"GET", "/api/v1/journal/check", "Reads the whole journal and reports what is wrong with it.", false, maxSmallBody, answering((*api).journalCheck)},
+	{"GET", "/api/v1/journal/dump", "Every record and event as lines of JSON (?results=true with results); the last line says Kind end.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.dump) }},
+	{"GET", "/api/v1/jobs/{id}/explain", "What happened to a job, in sentences.", false, maxSmallBody, answering((*api).explain)},
+	{"GET", "/api/v1/backup", "A verified copy of the journal as a ZIP file.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.backup) }},
 	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", false, maxSmallBody, answering((*api).rotateToken)},
 }
 

@@ -14,7 +14,9 @@ import (
 )
 
 // concrete fills the wildcards of a route's path.
-func concrete(path string) string { return strings.ReplaceAll(path, "{id}", "job_1") }
+func concrete(path string) string {
+	return strings.NewReplacer("{id}", "job_1", "{name}", "files").Replace(path)
+}
 
 func TestEveryRouteAsksForTheTokenFirst(t *testing.T) {
 	open := map[string]bool{"/healthz": true} // contracts/native.md section 1.1
@@ -233,7 +235,7 @@ const catalogUnknown = "unknown"
 
 func TestToolsSayWhatIsPending(t *testing.T) {
 	f := newFake(t)
-	f.snapshot = filesCatalog(t, false)
+	f.snapshot, _ = filesCatalog(t, false)
 	_, body := ask(t, f.handler(nil, func(o *rest.Options) { o.CatalogWait = 1 }), "GET", "/api/v1/tools", "")
 	list := object(t, body)
 	if pending := list["Pending"].([]any); len(pending) != 1 || pending[0] != "files" {

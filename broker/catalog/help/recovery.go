@@ -106,7 +106,7 @@ func (r *reply) names(name, text string) (known []int, unknown []string) {
 		}
 		// A plain word may be the name of a verb by chance; in an error text it
 		// counts only when nothing else is meant by it.
-		if named := i == 0 && name != ""; !named && !strings.ContainsAny(w, "_-.") && strings.ToLower(w) == w && !quoted(text, w) {
+		if named := i == 0 && name != ""; !named && !strings.ContainsAny(w, "_-.") && strings.ToLower(w[1:]) == w[1:] && !quoted(text, w) {
 			continue
 		}
 		looked[w] = true

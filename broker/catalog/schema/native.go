@@ -106,7 +106,7 @@ func (s *Schema) NativeRefusal(args json.RawMessage) *broker.Refusal {
 		}
 	}
 	for _, name := range s.required {
-		if !blank(object[name]) {
+		if given, there := object[name]; !blank(given) || (there && string(given) != "null" && s.properties[name].mayBeBlank) {
 			continue
 		}
 		if code, own := missing[name]; own {

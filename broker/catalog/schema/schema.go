@@ -30,6 +30,7 @@ type Schema struct {
 type property struct {
 	types             []string
 	emptyStringClears bool
+	mayBeBlank        bool // minLength 0 is written out: a required text may be empty
 }
 
 // ErrNotObject is a schema that is no JSON object.
@@ -93,6 +94,8 @@ func (s *Schema) describe(root map[string]any) {
 			}
 		}
 		p.emptyStringClears, _ = def["emptyStringClears"].(bool)
+		least, said := def["minLength"].(json.Number)
+		p.mayBeBlank = said && least == "0"
 		s.properties[name] = p
 	}
 	list, _ := root["required"].([]any)

@@ -22,9 +22,17 @@ func Distance(a, b string, limit int) int {
 		last[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
+		// What is further from the diagonal than the limit is over it.
+		from, to := max(1, i-limit), min(len(b), i+limit)
 		row[0] = i
-		least := row[0]
-		for j := 1; j <= len(b); j++ {
+		if from > 1 {
+			row[from-1] = limit + 1
+		}
+		if to < len(b) {
+			row[to+1] = limit + 1
+		}
+		least := i
+		for j := from; j <= to; j++ {
 			cost := 1
 			if a[i-1] == b[j-1] {
 				cost = 0

@@ -256,7 +256,11 @@ type Query struct {
 // Find gives a page of the verbs that match, best first, and how many match. A
 // text without letters and digits gives everything, in the order of the list.
 func (x *Index) Find(q Query) (page []Hit, total int) {
-	hits := x.match(q.Text)
+	return x.page(x.match(q.Text), q)
+}
+
+// page orders hits and cuts the page out that q asks for.
+func (x *Index) page(hits []Hit, q Query) (page []Hit, total int) {
 	if q.Keep != nil {
 		hits = slices.DeleteFunc(hits, func(h Hit) bool { return !q.Keep(h.Doc) })
 	}

@@ -143,6 +143,7 @@ func TestSuggest(t *testing.T) {
 		{"the bare name", "read_file", []string{"fs__read_file", "git__readFile"}},
 		{"by synonym", "delete_file", []string{"fs__remove_file"}},
 		{"by spelling", "ingst", []string{"notes__ingest"}},
+		{"of those with as many words, the one near in spelling", "raed_file", []string{"fs__read_file", "git__readFile"}},
 		{"by what is said, if all of it", "index_document", []string{"notes__ingest"}},
 		{"not by a word of many", "index_spaceship", nil},
 		{"nothing", "foo", nil},
@@ -160,6 +161,24 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
+func TestSpelledNeedsNoWordOfTheName(t *testing.T) {
+	x := New([]Doc{{Name: "fix__add"}, {Name: "fix__echo"}, {Name: "fixa__other"}}, Options{})
+	names := func(query string, keep func(int) bool) (out []string) {
+		for _, s := range x.Spelled(query, 3, keep) {
+			out = append(out, x.Doc(s.Doc).Name)
+		}
+		return out
+	}
+	for query, want := range map[string][]string{"fix__ad": {"fix__add"}, "fix__ehco": {"fix__echo"}, "fix__zzzz": nil, "f": nil, strings.Repeat("fix", 100): nil} {
+		if got := names(query, nil); !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", query, got, want)
+		}
+	}
+	if got := names("fix__ad", func(doc int) bool { return doc != 0 }); got != nil {
+		t.Errorf("what is not kept: %q", got)
+	}
+}
+
 func TestAFamilyIsSuggestedForItsName(t *testing.T) {
 	x := New(everyday(), Options{})
 	for query, want := range map[string]string{"wayfinding": "web__openTab", "notes": "notes__search_notes", "armada_ingest": "notes__ingest"} {
@@ -171,10 +190,13 @@ func TestAFamilyIsSuggestedForItsName(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	names := []string{"waitSeconds", "jobId", "job_ids", ""}
-	for wrong, want := range map[string]string{"job_id": "jobId", "wait_second": "waitSeconds", "jobIdd": "jobId", "id": "", "": "", "colour": "", strings.Repeat("jobId", 40): ""} {
+	for wrong, want := range map[string]string{"job_id": "jobId", "wait_second": "waitSeconds", "jobIdd": "jobId", "id": "", "ID": "", "": "", "colour": "", strings.Repeat("jobId", 40): ""} {
 		if got, ok := Nearest(wrong, names); got != want || ok != (want != "") {
 			t.Errorf("%q: got %q, %v", wrong, got, ok)
 		}
+	}
+	if got, ok := Nearest("B", []string{"a", "b"}); got != "b" || !ok {
+		t.Errorf("a short name in another case: %q, %v", got, ok)
 	}
 	if got, _ := Nearest("abd", []string{"abc", "aba"}); got != "aba" {
 		t.Errorf("of two that are equally near: %q", got)

@@ -28,15 +28,12 @@ func (x *Index) match(text string) []Hit {
 	if len(words) == 0 && folded == "" {
 		return x.all()
 	}
-	m := matcher{x: x, class: make([]Class, len(x.docs)), score: make([]float64, len(x.docs))}
-	for i := range m.class {
-		m.class[i] = Listed
-	}
+	m := newMatcher(x)
 	m.byWords(words)
 	if len(folded) >= minPart {
 		m.byPrefix(folded)
 		if isName(text) || x.hasUnknown(words) {
-			m.bySpelling(folded)
+			m.bySpelling(folded, isName(text) && len(x.exact[folded]) == 0)
 		}
 	}
 	for _, i := range x.exact[folded] {
@@ -49,13 +46,7 @@ func (x *Index) match(text string) []Hit {
 		}
 		m.class[i], m.score[i] = Exact, score
 	}
-	var hits []Hit
-	for i, c := range m.class {
-		if c != Listed {
-			hits = append(hits, Hit{i, c, m.score[i]})
-		}
-	}
-	return hits
+	return m.hits()
 }
 
 // isName reports whether a query is a single token, as a name is.
@@ -87,6 +78,25 @@ type matcher struct {
 	x     *Index
 	class []Class
 	score []float64
+}
+
+func newMatcher(x *Index) *matcher {
+	m := &matcher{x: x, class: make([]Class, len(x.docs)), score: make([]float64, len(x.docs))}
+	for i := range m.class {
+		m.class[i] = Listed
+	}
+	return m
+}
+
+// hits are the verbs that have a class.
+func (m *matcher) hits() []Hit {
+	var hits []Hit
+	for i, c := range m.class {
+		if c != Listed {
+			hits = append(hits, Hit{i, c, m.score[i]})
+		}
+	}
+	return hits
 }
 
 // take sets a class when it is better than the verb's.
@@ -161,19 +171,30 @@ func (m *matcher) byPrefix(folded string) {
 	}
 }
 
-// bySpelling finds the class Spelling. The fewer slips the better.
-func (m *matcher) bySpelling(folded string) {
+// nearSpelling is the score of a name in Overlap that is also near in spelling,
+// less its slips: no sum of weights comes up to it.
+const nearSpelling = 1e6
+
+// bySpelling finds the class Spelling. The fewer slips the better. A guess at a
+// name, other than a sentence, that is near in spelling to one of which it has half of the
+// words meant that one before others that have as many.
+func (m *matcher) bySpelling(folded string, guess bool) {
 	if len(folded) > maxSpelling {
 		return
 	}
 	limit, set := slack(folded), lettersOf(folded)
 	for i := range m.x.forms {
 		f := &m.x.forms[i]
-		if m.class[f.doc] < Spelling || set.apart(f.letters) > limit {
+		overlap := guess && m.class[f.doc] == Overlap
+		if (m.class[f.doc] < Spelling && !overlap) || set.apart(f.letters) > limit {
 			continue
 		}
 		d := Distance(folded, f.text, limit)
 		if d > limit {
+			continue
+		}
+		if overlap {
+			m.score[f.doc] = max(m.score[f.doc], nearSpelling-float64(d))
 			continue
 		}
 		if score := -float64(d); m.class[f.doc] > Spelling || score > m.score[f.doc] {
@@ -210,6 +231,24 @@ func (x *Index) Suggest(name string, limit int, keep func(doc int) bool) []Sugge
 	return out
 }
 
+// Spelled lists at most limit verbs whose names begin with name, or are near to it
+// in spelling. It is for a name that says whose verb is meant: that word is no
+// likeness to each verb of that backend, as it would be in Suggest.
+func (x *Index) Spelled(name string, limit int, keep func(doc int) bool) (out []Suggestion) {
+	folded := Fold(name)
+	if len(folded) < minPart || len(name) > maxSpelling {
+		return nil
+	}
+	m := newMatcher(x)
+	m.byPrefix(folded)
+	m.bySpelling(folded, true)
+	hits, _ := x.page(m.hits(), Query{Keep: keep, Limit: limit})
+	for _, h := range hits {
+		out = append(out, Suggestion{h.Doc, h.Class})
+	}
+	return out
+}
+
 // says reports whether the text of a verb has each word or a synonym of it.
 func (x *Index) says(doc int, words []string) bool {
 	has := func(s string) bool {
@@ -237,7 +276,14 @@ func (x *Index) Covers(phrase, request string) bool {
 // byte order; nothing near is nothing.
 func Nearest(wrong string, names []string) (string, bool) {
 	folded := Fold(wrong)
-	if len(folded) < minPart || len(folded) > maxSpelling {
+	if len(folded) > 0 && len(folded) < minPart {
+		at := slices.IndexFunc(names, func(name string) bool { return Fold(name) == folded })
+		if at < 0 {
+			return "", false
+		}
+		return names[at], true
+	}
+	if len(folded) == 0 || len(folded) > maxSpelling {
 		return "", false
 	}
 	best, least := "", slack(folded)+1

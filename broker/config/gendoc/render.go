@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -16,6 +17,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/config"
+	"berth/broker/shape"
 )
 
 //go:embed configuration.md.tmpl
@@ -29,7 +31,8 @@ func render(source string) ([]byte, error) {
 	}
 	tables := map[string]any{
 		"Backend": config.Backend{}, "Settings": config.Settings{}, "VerbRule": config.VerbRule{}, "TrackRule": config.TrackRule{},
-		"EffectRule": config.EffectRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{},
+		"EffectRule": config.EffectRule{}, "ConditionRule": config.ConditionRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{}, "SelectorRule": config.SelectorRule{},
+		"ProofRules": config.ProofRules{}, "ProofKind": config.ProofKind{}, "ProofGrant": config.ProofGrant{}, "ProofNeed": config.ProofNeed{},
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{"table": func(name string) (string, error) {
 		return table(reflect.TypeOf(tables[name]), comments[name])
@@ -132,6 +135,10 @@ func typeOf(field reflect.StructField) string {
 		return "size" + span
 	case broker.Effects:
 		return "list of words"
+	case json.RawMessage:
+		return "any value"
+	case shape.Budget:
+		return "number, 500 to 100000, or `whole`"
 	case config.Secret:
 		return "text"
 	case config.SecretList:
@@ -142,7 +149,7 @@ func typeOf(field reflect.StructField) string {
 	switch field.Type.Kind() {
 	case reflect.Bool:
 		return "true or false"
-	case reflect.Int:
+	case reflect.Int, reflect.Float64:
 		return "number" + span
 	case reflect.Struct:
 		return "object"

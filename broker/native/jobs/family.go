@@ -81,12 +81,13 @@ func New(store Store, opts Options) *Family { return &Family{store: store, opts:
 // Source is the family as the catalog takes it.
 func (f *Family) Source() catalog.Source {
 	return catalog.Source{
-		Backend: Backend, Native: true, Listed: true, Server: f.opts.Server,
+		Backend: Backend, Native: true, Family: "jobs", Listed: true, Server: f.opts.Server,
 		Tools:   []broker.Tool{{Name: Verb, Raw: json.RawMessage(entry)}},
 		Aliases: map[string]string{Alias: Verb},
 		Effects: map[string]broker.Effects{Verb: broker.Read},
 		Control: []string{Verb},
-		Beside:  []string{Verb},
+		Beside:  []string{Verb}, Handlers: []string{Verb},
+		Facts: map[string]catalog.Facts{Verb: {Essential: true}},
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package resmon is the surface of resmon, contract 1.0: 25 tools over 44
+// Package resmon is the surface of resmon, contract 1.0: tools over 44
 // method-and-path pairs of one local app, as a table for package app.
 //
 // It owns the table and what is resmon's own: the names of its tools and their

@@ -62,7 +62,7 @@ func newTools(walk int) []app.Tool {
 		{Name: "explain_match", Run: app.Whole(routeWhy, "doc_id"),
 			About:  "Which keywords of its runs appear in a paper, where, and what resmon cannot verify. Most sources rank by relevance, so a paper that matches no keyword is expected and no fault; repeat what_resmon_cannot_see.",
 			Params: []app.Param{docID}},
-		{Name: "export_references", Run: exportReferences,
+		{Name: "export_references", Run: exportReferences, Records: records, Fewer: "Or export fewer at once with doc_ids.",
 			About: "The references of a run, or of papers by id, as one text for a reference manager. Give exec_id or doc_ids, not both.",
 			Params: []app.Param{
 				{Name: "exec_id", Kind: app.ID, About: execID.About},

@@ -1,0 +1,172 @@
+package actors
+
+import (
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"berth/broker"
+	"berth/broker/catalog"
+	"berth/broker/condition"
+	"berth/broker/policy/proof"
+	"berth/broker/shape"
+)
+
+// ProofGate holds writes back until their callers have seen what they change
+// (contracts/catalog.md section 6). It keeps the rules as they are for the
+// catalog that is served, and the marks of each backend, which are taken and used
+// up in the run of a call.
+//
+// Policy looks at it from the goroutines of requests; it is safe for concurrent use.
+type ProofGate struct {
+	config   proof.Config
+	snapshot func() *catalog.Snapshot
+	now      func() time.Time
+	log      *slog.Logger
+
+	rules atomic.Pointer[judgedRules]
+	marks sync.Map // backend -> *proof.Marks
+}
+
+// judgedRules are the rules for one snapshot.
+type judgedRules struct {
+	of    *catalog.Snapshot
+	rules *proof.Rules
+}
+
+func newProofGate(c proof.Config, sys *System) *ProofGate {
+	return &ProofGate{config: c, snapshot: sys.Catalog, now: sys.now, log: sys.log}
+}
+
+// Proofs is the gate; nil when it is off.
+func (s *System) Proofs() *ProofGate { return s.gate }
+
+// Rules gives the rules for the catalog that is served. What is at fault in them
+// is closed, and logged once for each catalog.
+func (g *ProofGate) Rules() *proof.Rules {
+	snapshot := g.snapshot()
+	if have := g.rules.Load(); have != nil && have.of == snapshot {
+		return have.rules
+	}
+	rules, faults := proof.Compile(g.config, snapshot.Verbs())
+	if g.rules.Swap(&judgedRules{snapshot, rules}) == nil || len(faults) > 0 {
+		for _, f := range faults {
+			if !f.Noted {
+				g.log.Warn("a rule for proofs is at fault and closes what it guards", slog.String("rule", f.Where), slog.String("verb", f.Verb), slog.String("code", f.Code), slog.String("cause", f.Reason))
+			}
+		}
+	}
+	return rules
+}
+
+func (g *ProofGate) marksOf(backend string) *proof.Marks {
+	if m, ok := g.marks.Load(backend); ok {
+		return m.(*proof.Marks)
+	}
+	m, _ := g.marks.LoadOrStore(backend, proof.NewMarks(g.config.Kinds))
+	return m.(*proof.Marks)
+}
+
+// Look says what of a demand is unproven.
+func (g *ProofGate) Look(backend string, who proof.Caller, d proof.Demand) []proof.Unproven {
+	return g.marksOf(backend).Look(g.now(), who, d)
+}
+
+// Shown is what an answer grants when it is released whole.
+type Shown struct {
+	gate      *ProofGate
+	who       proof.Caller
+	runtimeID string
+	asked     time.Time
+	targets   []proof.Target
+	rules     *proof.Rules
+}
+
+// Grant gives the marks.
+func (s *Shown) Grant() {
+	if s == nil {
+		return
+	}
+	now, byHome := s.gate.now(), map[string][]proof.Target{}
+	for _, t := range s.targets {
+		if home := s.rules.Home(t.Kind); home != "" {
+			byHome[home] = append(byHome[home], t)
+		}
+	}
+	for home, targets := range byHome {
+		s.gate.marksOf(home).Grant(now, s.asked, s.who, s.runtimeID, targets)
+	}
+}
+
+// Shows finds what the answer to a call shows its caller; nil is nothing.
+func (g *ProofGate) Shows(call *broker.Call, reply Reply) *Shown {
+	if g == nil || reply.Answer == nil || len(reply.Answer.Result) == 0 || reply.Timing.Started.IsZero() {
+		return nil
+	}
+	rules := g.Rules()
+	targets := rules.Grants(call.Verb, condition.Call{Arguments: argumentsOf(call), Result: reply.Answer.Result}, reply.Answer.ToolError())
+	if len(targets) == 0 {
+		return nil
+	}
+	return &Shown{gate: g, who: callerOf(call), runtimeID: reply.Answer.RuntimeID, asked: reply.Timing.Started, targets: targets, rules: rules}
+}
+
+func callerOf(call *broker.Call) proof.Caller {
+	return proof.Caller{Principal: call.Principal, Session: call.Session}
+}
+
+func argumentsOf(call *broker.Call) (arguments json.RawMessage) {
+	members, err := shape.Members(call.Params)
+	if err != nil {
+		return nil
+	}
+	for _, m := range members {
+		if m.Name == "arguments" {
+			arguments = m.Value
+		}
+	}
+	return arguments
+}
+
+// heldMarks is what a call has reserved of the marks of its backend.
+type heldMarks struct {
+	marks       *proof.Marks
+	reservation *proof.Reservation
+	proving     *proof.Proving
+}
+
+// reserve looks again, in the message that admits the call, and takes the marks.
+func (b *backend) reserve(o *offer) *broker.Refusal {
+	proving, ok := o.call.Proof.(*proof.Proving)
+	if !ok || b.sys.gate == nil || proving.Demand.Empty() || o.held != nil {
+		return nil
+	}
+	marks := b.sys.gate.marksOf(b.cfg.Name)
+	reservation, unproven := marks.Reserve(b.sys.now(), callerOf(o.call), proving.Demand)
+	if len(unproven) > 0 {
+		return proving.Refuse(unproven)
+	}
+	o.held = &heldMarks{marks: marks, reservation: reservation, proving: proving}
+	return nil
+}
+
+// spend uses the marks up just before the call is sent; a refusal means that it
+// must not be.
+func (h *heldMarks) spend(now time.Time) *broker.Refusal {
+	if h == nil {
+		return nil
+	}
+	if unproven := h.marks.Spend(now, h.reservation); len(unproven) > 0 {
+		return h.proving.Refuse(unproven)
+	}
+	return nil
+}
+
+// giveBack returns the marks of a call that was not sent.
+func (h *heldMarks) giveBack() {
+	if h != nil {
+		h.marks.Return(h.reservation)
+	}
+}
