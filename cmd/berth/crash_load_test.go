@@ -80,7 +80,12 @@ func (k *sighting) contradicts(r reply) string {
 	case r.Reason != k.final.Reason || r.FailureMessage != k.final.FailureMessage:
 		return fmt.Sprintf("failed with %q %q and now with %q %q", k.final.Reason, k.final.FailureMessage, r.Reason, r.FailureMessage)
 	case !sameJSON(r.Result, k.final.Result):
-		return fmt.Sprintf("had the result %.200s and has %.200s", k.final.Result, r.Result)
+		was, is := k.final.Result, r.Result
+		at := 0
+		for at < min(len(was), len(is)) && was[at] == is[at] {
+			at++
+		}
+		return fmt.Sprintf("had a result of %d bytes and has one of %d; from byte %d on it was %.200s and is %.200s", len(was), len(is), at, was[at:], is[at:])
 	}
 	return ""
 }
