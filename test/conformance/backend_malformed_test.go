@@ -302,10 +302,7 @@ func TestWhatAnHTTPBackendMayAnswerWith(t *testing.T) {
 		{"over the limit", "application/json", 200, `{"jsonrpc":"2.0","id":ID,"result":{"a":"` + strings.Repeat("x", maxAnswer) + `"}}`, "answer_too_large"},
 		{"a stream over the limit", "text/event-stream", 200, `data: {"jsonrpc":"2.0","id":ID,"result":{"a":"` + strings.Repeat("x", maxAnswer) + "\"}}\n\n", "answer_too_large"},
 	}
-	eachPairing(t, func(t *testing.T, p pairing) {
-		if p.kind != overHTTP {
-			t.Skip("it is about HTTP")
-		}
+	eachOf(t, over(overHTTP), func(t *testing.T, p pairing) {
 		h := newHeld()
 		var current atomic.Int64
 		h.handle = answering(h, func(out *reply) {

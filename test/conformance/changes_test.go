@@ -135,10 +135,7 @@ func overStdio(r *rig, profile string) (*ear, func(line string)) {
 // TestAChangedListIsToldWithinTwoSecondsAndOnlyWhereItDiffers has a backend say
 // that lists changed, when they did and when they did not.
 func TestAChangedListIsToldWithinTwoSecondsAndOnlyWhereItDiffers(t *testing.T) {
-	for _, p := range pairings {
-		if p.kind != overPipes {
-			continue // the network of a bubble is in memory
-		}
+	for _, p := range over(overPipes) { // the network of a bubble is in memory
 		for _, profile := range []string{"b", ""} {
 			for _, carrier := range []string{"stream", "stdio"} {
 				t.Run(fmt.Sprintf("%s-%s-%s", p, carrier, profile), func(t *testing.T) {
@@ -222,10 +219,7 @@ func changes(t *testing.T, p pairing, profile, carrier string) {
 // TestAStreamHearsWhatABackendOverHTTPSays is the same over HTTP, without a
 // clock: what was changed is told at last.
 func TestAStreamHearsWhatABackendOverHTTPSays(t *testing.T) {
-	for _, p := range pairings {
-		if p.kind != overHTTP {
-			continue
-		}
+	for _, p := range over(overHTTP) {
 		t.Run(p.String(), func(t *testing.T) {
 			c := newChanging()
 			r, s := pair(t, p, &c.backend)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,8 +55,10 @@ func (p pairing) String() string {
 // eachPairing runs a test for clients and backends of both eras in every
 // combination, over both transports. They run at the same time, as each waits
 // for the other side more than it works.
-func eachPairing(t *testing.T, test func(t *testing.T, p pairing)) {
-	for _, p := range pairings {
+func eachPairing(t *testing.T, test func(t *testing.T, p pairing)) { eachOf(t, pairings, test) }
+
+func eachOf(t *testing.T, some []pairing, test func(t *testing.T, p pairing)) {
+	for _, p := range some {
 		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()
 			test(t, p)
@@ -73,6 +76,11 @@ var pairings = func() (all []pairing) {
 	}
 	return all
 }()
+
+// over are the pairings with a backend over one transport.
+func over(k kind) []pairing {
+	return slices.DeleteFunc(slices.Clone(pairings), func(p pairing) bool { return p.kind != k })
+}
 
 // pair starts a broker in front of a backend and gives a client of it.
 func pair(t testing.TB, p pairing, b *backend) (*rig, *session) {

@@ -145,7 +145,7 @@ func TestAChildThatIsSilentToTheQuestionGetsAHandshake(t *testing.T) {
 				if tc.refuse {
 					f.refuse = func(f *fake, m message) {
 						f.send(unknownMethod(m))
-						time.Sleep(time.Second)
+						elapse(time.Second)
 						f.answer(question, tc.late)
 					}
 				}

@@ -158,7 +158,7 @@ func TestAStreamThatEndsIsOpenedAgainWithBackoff(t *testing.T) {
 		return h.staysOpen(n, ctx, take)
 	}
 	watching(t, h, watchable, true, func(w *watch, outside chan string) {
-		time.Sleep(10 * time.Minute)
+		elapse(10 * time.Minute)
 		synctest.Wait()
 		if len(at) != 8 {
 			t.Fatalf("%d streams", len(at))
@@ -195,7 +195,7 @@ func TestAnAnswerThatIsFinalIsNotAskedForAgain(t *testing.T) {
 				return tc.answer, nil
 			}
 			watching(t, h, watchable, true, func(w *watch, _ chan string) {
-				time.Sleep(5 * time.Minute)
+				elapse(5 * time.Minute)
 				if n := len(h.seen()); (n > 1) != tc.again || n > 40 {
 					t.Errorf("%d streams", n)
 				}

@@ -410,7 +410,7 @@ func TestMarksModel(t *testing.T) {
 			},
 			"return": func(t *rapid.T) {
 				if len(held) == 0 {
-					t.Skip("nothing is held")
+					t.Skip("nothing is held in this state, so rapid draws another action")
 				}
 				r := rapid.SampledFrom(held).Draw(t, "held")
 				m.Return(r)
@@ -418,11 +418,11 @@ func TestMarksModel(t *testing.T) {
 			},
 			"spend": func(t *rapid.T) {
 				if len(held) == 0 {
-					t.Skip("nothing is held")
+					t.Skip("nothing is held in this state, so rapid draws another action")
 				}
 				r := rapid.SampledFrom(held).Draw(t, "held")
 				if over[r] {
-					t.Skip("it is over")
+					t.Skip("it was spent or returned before, so rapid draws another action")
 				}
 				over[r] = true
 				var want []Reason
