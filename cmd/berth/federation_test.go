@@ -70,16 +70,6 @@ func (f *federation) writes() uint64 {
 	return stats.Writes
 }
 
-func (f *federation) want(job, status, reason string) reply {
-	f.t.Helper()
-	got, err := f.wire.follow(f.t.Context(), job)
-	must(f.t, err)
-	if got.Status != status || got.Reason != reason {
-		f.t.Errorf("job %s is %s for the reason %q (%s), want %s %q", job, got.Status, got.Reason, got.FailureMessage, status, reason)
-	}
-	return got
-}
-
 func TestALongJobIsFollowedThroughTwoBrokers(t *testing.T) {
 	t.Parallel()
 	f := newFederation(t)
@@ -88,7 +78,7 @@ func TestALongJobIsFollowedThroughTwoBrokers(t *testing.T) {
 	if !strings.Contains(string(names), `"inner__st__work"`) || !strings.Contains(string(names), `"inner__job_status"`) {
 		t.Errorf("the outer broker lists %.500s", names)
 	}
-	got := f.want(f.submit(1.5), "Succeeded", "")
+	got := f.wire.want(f.submit(1.5), "Succeeded", "")
 	if !strings.Contains(string(got.Result), "waited 1.5 s") {
 		t.Errorf("the result is %s", got.Result)
 	}
@@ -106,7 +96,7 @@ func TestARestartOfTheOuterBrokerGoesOnFollowing(t *testing.T) {
 	if len(list.Objects) != 1 || !strings.Contains(string(list.Objects[0]), `"Status":"Running"`) {
 		t.Errorf("right after the restart the list is %s, want one job, Running", list.Objects)
 	}
-	got := f.want(job, "Succeeded", "")
+	got := f.wire.want(job, "Succeeded", "")
 	if !strings.Contains(string(got.Result), "waited 6 s") {
 		t.Errorf("the result is %s", got.Result)
 	}
@@ -121,7 +111,7 @@ func TestARestartOfTheInnerBrokerLosesTheJob(t *testing.T) {
 	job := f.submit(600)
 	f.inner.broker.Kill()
 	must(t, f.inner.start())
-	f.want(job, "Lost", "job_lost_on_restart") // the inner one's own word
+	f.wire.want(job, "Lost", "job_lost_on_restart") // the inner one's own word
 	if got, err := f.wire.call(t.Context(), "inner__st__add", map[string]any{"a": 1, "b": 2}, ""); err != nil || got.Text != "3" {
 		t.Errorf("a call after the inner restart: %v, %+v", err, got)
 	}
@@ -135,7 +125,7 @@ func TestARestartOfBothLosesTheJob(t *testing.T) {
 	f.inner.broker.Kill()
 	must(t, f.inner.start())
 	must(t, f.outer.start())
-	f.want(job, "Lost", "job_lost_on_restart") // the inner one kept the record, and says so
+	f.wire.want(job, "Lost", "job_lost_on_restart") // the inner one kept the record, and says so
 	if code, out, errOut := f.outer.berth("journal", "check"); code != exitOK {
 		t.Errorf("exit %d, %s%s", code, out, errOut)
 	}

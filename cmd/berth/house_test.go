@@ -394,3 +394,15 @@ func (w *wire) follow(ctx context.Context, job string) (reply, error) {
 		}
 	}
 }
+
+// want follows a job to its end, which has to be this one.
+func (w *wire) want(job, status, reason string) reply {
+	t := w.house.t
+	t.Helper()
+	got, err := w.follow(t.Context(), job)
+	must(t, err)
+	if got.Status != status || got.Reason != reason {
+		t.Errorf("job %s is %s for the reason %q (%s), want %s %q", job, got.Status, got.Reason, got.FailureMessage, status, reason)
+	}
+	return got
+}

@@ -60,16 +60,6 @@ func (k *tasked) submit(seconds float64) string {
 	return job.JobID
 }
 
-func (k *tasked) want(job, status, reason string) reply {
-	k.t.Helper()
-	got, err := k.wire.follow(k.t.Context(), job)
-	must(k.t, err)
-	if got.Status != status || got.Reason != reason {
-		k.t.Errorf("job %s is %s for the reason %q (%s), want %s %q", job, got.Status, got.Reason, got.FailureMessage, status, reason)
-	}
-	return got
-}
-
 func TestABackendsOwnTaskOutlivesTheBroker(t *testing.T) {
 	t.Parallel()
 	k := newTasked(t)
@@ -77,7 +67,7 @@ func TestABackendsOwnTaskOutlivesTheBroker(t *testing.T) {
 	k.house.broker.Kill()
 	k.house.awaitNobody()
 	must(t, k.house.start())
-	if got := k.want(job, "Succeeded", ""); !strings.Contains(string(got.Result), "counted 3 s") {
+	if got := k.wire.want(job, "Succeeded", ""); !strings.Contains(string(got.Result), "counted 3 s") {
 		t.Errorf("the result is %s", got.Result)
 	}
 	if code, out, errOut := k.house.berth("journal", "check"); code != exitOK {
@@ -92,5 +82,5 @@ func TestABackendThatForgotItsTaskLosesTheJob(t *testing.T) {
 	addr := k.backend.Addr()
 	k.backend.Kill()
 	k.serve(addr)
-	k.want(job, "Lost", "tracked_work_lost")
+	k.wire.want(job, "Lost", "tracked_work_lost")
 }
