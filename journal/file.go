@@ -25,8 +25,8 @@ func tighten(path string, mode fs.FileMode) error {
 	return nil
 }
 
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
+// SyncDir makes the names in a directory durable.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("sync the directory %s: %w", dir, err)

@@ -139,7 +139,7 @@ func Open(path string, opts Options) (*Journal, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	// The names of the file and the directory must be as durable as what is in them.
-	if err := syncDir(dir); err != nil {
+	if err := SyncDir(dir); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	j := newJournal(db, file, path, results, opts)

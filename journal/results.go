@@ -75,7 +75,7 @@ func (b *bigResult) publish(j *Journal) error {
 	if err := os.Rename(b.staged, b.final); err != nil {
 		return fmt.Errorf("name a result file: %w", err)
 	}
-	if err := syncDir(j.results); err != nil {
+	if err := SyncDir(j.results); err != nil {
 		return err
 	}
 	b.published = true

@@ -215,18 +215,7 @@ func WriteFile(path string, fill func(*os.File) error) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync the directory %s: %w", dir, err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync the directory %s: %w", dir, err)
-	}
-	return nil
+	return journal.SyncDir(filepath.Dir(path))
 }
 
 // refuse makes a refusal whose Cause is err's text.

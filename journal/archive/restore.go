@@ -185,7 +185,7 @@ func switchTo(state, staging string, step func(string)) error {
 		}
 		step("result-moved")
 	}
-	if err := syncDir(results); err != nil {
+	if err := journal.SyncDir(results); err != nil {
 		return err
 	}
 	step("results-moved")
@@ -193,7 +193,7 @@ func switchTo(state, staging string, step func(string)) error {
 		return fmt.Errorf("put the restored journal in its place: %w", err)
 	}
 	step("journal-switched")
-	if err := syncDir(state); err != nil {
+	if err := journal.SyncDir(state); err != nil {
 		return err
 	}
 	return removeOthers(results, wanted)
