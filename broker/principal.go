@@ -92,6 +92,15 @@ func (c Caller) Accepts(profile string) bool {
 	return len(c.Profiles) == 0 || slices.Contains(c.Profiles, profile)
 }
 
+// Serving is the profile of a place that names one, or none: then the first of
+// the credential serves. ok is false for one that the credential does not accept.
+func (c Caller) Serving(profile string) (name string, ok bool) {
+	if profile == "" && len(c.Profiles) > 0 {
+		profile = c.Profiles[0]
+	}
+	return profile, c.Accepts(profile)
+}
+
 // ShareOf is what the caller may take of a backend, and in whose name it is
 // counted; nil: it is not limited.
 func (c Caller) ShareOf(backend string) *CallShare {

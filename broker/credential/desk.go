@@ -12,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +48,8 @@ type Store interface {
 type Options struct {
 	Now    func() time.Time
 	Random io.Reader
+	// Known says what the names in a new credential may be.
+	Known Known
 	// Max is how many records there may be, revoked ones included; zero is 10,000.
 	Max int
 }
@@ -181,8 +184,8 @@ func (d *Desk) use(e *entry) broker.Caller {
 }
 
 // Create makes a credential and gives its token, which nobody can ask for again.
-func (d *Desk) Create(ctx context.Context, by broker.Principal, spec Spec, known Known) (Record, string, error) {
-	spec, refusal := spec.settle(known)
+func (d *Desk) Create(ctx context.Context, by broker.Principal, spec Spec) (Record, string, error) {
+	spec, refusal := spec.settle(d.opts.Known)
 	if refusal != nil {
 		return Record{}, "", refusal
 	}
@@ -219,7 +222,7 @@ const tries = 5
 
 // Revoke ends a credential: it is refused from then on, and what it began is
 // told by the end of its life. One that is revoked stays as it is.
-func (d *Desk) Revoke(ctx context.Context, by broker.Principal, id string) (Record, error) {
+func (d *Desk) Revoke(ctx context.Context, by broker.Principal, id, reason string) (Record, error) {
 	for range tries {
 		e, ok := d.book.Load().byID[id]
 		if !ok {
@@ -231,7 +234,7 @@ func (d *Desk) Revoke(ctx context.Context, by broker.Principal, id string) (Reco
 		now := d.opts.Now().UTC()
 		next := *e
 		next.RevokedAt, next.RevokedBy, next.LastUsed = &now, by.Key(), e.lastUsed()
-		event := next.event(EventRevoked, by, "The credential of "+e.Principal().Key()+" was revoked by "+by.Key()+".", now)
+		event := next.event(EventRevoked, by, "The credential of "+e.Principal().Key()+" was revoked by "+by.Key()+".", now, "Reason", cut(reason))
 		if err := d.save(ctx, &next, &event); errors.Is(err, ErrChanged) {
 			continue
 		} else if err != nil {
@@ -253,10 +256,23 @@ func (d *Desk) save(ctx context.Context, e *entry, event *broker.Event) error {
 	return nil
 }
 
-func (e *entry) event(kind string, by broker.Principal, message string, now time.Time) broker.Event {
-	payload, _ := json.Marshal(map[string]any{ // texts cannot fail to encode
-		"CredentialId": e.ID, "Tenant": e.Tenant, "User": e.User, "Role": e.Role, "Label": e.Label, "By": by.Key(), "ByRole": by.Role})
+func (e *entry) event(kind string, by broker.Principal, message string, now time.Time, more ...string) broker.Event {
+	fields := map[string]any{"CredentialId": e.ID, "Tenant": e.Tenant, "User": e.User, "Role": e.Role, "Label": e.Label, "By": by.Key(), "ByRole": by.Role}
+	for i := 0; i+1 < len(more); i += 2 {
+		fields[more[i]] = more[i+1]
+	}
+	payload, _ := json.Marshal(fields) // texts cannot fail to encode
 	return broker.Event{EventType: kind, EntityType: "credential", EntityID: e.ID, TenantID: e.Tenant, Message: message, Payload: payload, CreatedAt: now}
+}
+
+// maxReason bounds why a credential was revoked, in bytes.
+const maxReason = 1024
+
+func cut(reason string) string {
+	if reason = strings.ToValidUTF8(reason, ""); len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "")
+	}
+	return reason
 }
 
 // lastUsed is the day of the last use, of what was noted and what was seen.

@@ -50,8 +50,8 @@ func (a Access) scopeOf(verb string) []broker.Role {
 	return []broker.Role{broker.GlobalAdministrator}
 }
 
-// scoped gives a source whose verbs are seen by whom the table says. What a
-// family itself says of a scope narrows further.
+// scoped gives a source whose verbs are seen by whom the table says, whatever
+// their families say.
 func (a Access) scoped(s catalog.Source) catalog.Source {
 	facts := maps.Clone(s.Facts)
 	if facts == nil {
@@ -59,20 +59,9 @@ func (a Access) scoped(s catalog.Source) catalog.Source {
 	}
 	for _, t := range s.Tools {
 		f := facts[t.Name]
-		f.Scope, f.OwnRecords = both(f.Scope, a.scopeOf(t.Name)), slices.Contains(ownRow, t.Name)
+		f.Scope, f.OwnRecords = a.scopeOf(t.Name), slices.Contains(ownRow, t.Name)
 		facts[t.Name] = f
 	}
 	s.Facts = facts
 	return s
-}
-
-// both are the roles that two scopes share; an empty scope is every role.
-func both(a, b []broker.Role) []broker.Role {
-	switch {
-	case len(a) == 0:
-		return b
-	case len(b) == 0:
-		return a
-	}
-	return slices.DeleteFunc(slices.Clone(a), func(r broker.Role) bool { return !slices.Contains(b, r) })
 }

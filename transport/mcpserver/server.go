@@ -127,7 +127,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
 		accept: parseAccept(r), caller: caller, principal: caller.Principal}
 	named := profile != ""
-	if rq.profile, ok = serving(caller, profile); !ok {
+	if rq.profile, ok = caller.Serving(profile); !ok {
 		deny(w, r, http.StatusForbidden, broker.CodeProfileNotPermitted, "This credential does not accept this profile.")
 		return
 	}
@@ -186,15 +186,6 @@ func route(path string) (profile string, ok bool) {
 	}
 	profile, ok = strings.CutPrefix(path, "/mcp/")
 	return profile, ok && !strings.Contains(profile, "/")
-}
-
-// serving is the profile of a path for a caller: where the path names none, the
-// first of its credential. One that the credential does not accept is not served.
-func serving(c broker.Caller, profile string) (string, bool) {
-	if profile == "" && len(c.Profiles) > 0 {
-		profile = c.Profiles[0]
-	}
-	return profile, c.Accepts(profile)
 }
 
 // findSession reads the session id. One that is forged, or was given to
