@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,15 @@ func (x *team) ask(method, path, body string, header ...string) (int, string) {
 	text, err := io.ReadAll(resp.Body)
 	must(x.t, err)
 	return resp.StatusCode, string(text)
+}
+
+// busy reports whether a call runs at the one backend.
+func (x *team) busy() bool {
+	var list rest.Page[rest.Backend]
+	if err := x.api("/api/v1/backends", nil, &list); err != nil {
+		return false
+	}
+	return slices.ContainsFunc(list.Objects, func(b rest.Backend) bool { return b.Name == "fx" && b.InFlight == 1 })
 }
 
 const listTools = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -225,8 +235,7 @@ func TestTwoPrincipalsShareNothingButTheBackends(t *testing.T) {
 		}
 	})
 	t.Run("sessions", func(t *testing.T) {
-		stolen := *ben
-		stolen.session = ana.session
+		stolen := &wire{house: x.house, http: ben.http, token: ben.token, session: ana.session}
 		if _, err := stolen.call(t.Context(), "fx__echo", map[string]any{}, ""); err != nil {
 			t.Errorf("it is not served without a session: %v", err)
 		}
@@ -270,18 +279,7 @@ func TestARevokedCredentialIsRefusedAndItsStreamsEnd(t *testing.T) {
 		r, err := ana.call(context.WithoutCancel(t.Context()), "fx__work", map[string]any{"seconds": 5}, "")
 		answer <- fmt.Sprint(r.Text, err)
 	}()
-	eventually(t, "the call runs", func() bool {
-		var list rest.Page[rest.Backend]
-		if err := x.api("/api/v1/backends", nil, &list); err != nil {
-			return false
-		}
-		for _, b := range list.Objects {
-			if b.Name == "fx" && b.InFlight == 1 {
-				return true
-			}
-		}
-		return false
-	})
+	eventually(t, "the call runs", x.busy)
 	if code, out, errOut := x.berth("token", "revoke", id, "--reason", "lost"); code != 0 || !strings.Contains(out, "is revoked") {
 		t.Fatalf("%d %s %s", code, out, errOut)
 	}
@@ -341,14 +339,11 @@ func TestACredentialIsHeldToItsShareItsProfilesAndReading(t *testing.T) {
 		_, err := ana.call(context.WithoutCancel(t.Context()), "fx__slow", map[string]any{"seconds": 3600}, "")
 		done <- err
 	}()
+	eventually(t, "the call runs", x.busy)
 	second := newWireFor(x.house, "ana again", narrow)
-	var refused reply
-	eventually(t, "the share is taken", func() bool {
-		r, err := second.call(t.Context(), "fx__echo", map[string]any{}, "")
-		refused = r
-		return err == nil && r.Code == string(broker.CodeOverloaded)
-	})
-	if !refused.IsError || !strings.Contains(refused.Text, `"of":"credential"`) || !strings.Contains(refused.Text, "retry_after_ms") {
+	refused, err := second.call(t.Context(), "fx__echo", map[string]any{}, "")
+	must(t, err)
+	if refused.Code != string(broker.CodeOverloaded) || !refused.IsError || !strings.Contains(refused.Text, `"of":"credential"`) || !strings.Contains(refused.Text, "retry_after_ms") {
 		t.Errorf("%s", refused.Text)
 	}
 	ben := newWireFor(x.house, "ben", slow)
