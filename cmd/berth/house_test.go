@@ -163,14 +163,17 @@ func (h *house) awaitNobody() {
 }
 
 // berth runs a subcommand of the real binary on the house's state directory.
-func (h *house) berth(args ...string) (code int, out, errOut string) {
+func (h *house) berth(args ...string) (code int, out, errOut string) { return h.berthIn("", args...) }
+
+// berthIn is berth with a text on standard input.
+func (h *house) berthIn(in string, args ...string) (code int, out, errOut string) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), brokerproc.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.bin.berth, append(args, "--state-dir", h.state)...)
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(in), &stdout, &stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

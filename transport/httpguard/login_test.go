@@ -25,7 +25,7 @@ func knows(kind httpguard.Kind, value string) (broker.Caller, bool) {
 
 func browser(refused ...func(http.ResponseWriter, *http.Request, int, *broker.Refusal) bool) *httpguard.Guard {
 	o := httpguard.Options{Authenticate: knows, Hosts: []string{"berth.example"}, Login: httpguard.Login{
-		Paths: []string{"/dashboard", "/api/v1"}, CSRF: func(session string) string { return "csrf-of-" + session }}}
+		Paths: []string{"/", "/dashboard", "/api/v1", "/mcp/"}, CSRF: func(session string) string { return "csrf-of-" + session }}}
 	if len(refused) > 0 {
 		o.Login.Refused = refused[0]
 	}
@@ -98,6 +98,8 @@ func TestACookieIsGoodForItsPlacesAndItsOwnPages(t *testing.T) {
 		{"the API", "/api/v1/status", map[string]string{"Sec-Fetch-Site": "same-origin"}, 200},
 		{"typed by its user", "/dashboard", map[string]string{"Sec-Fetch-Site": "none"}, 200},
 		{"its own origin", "/api/v1/status", map[string]string{"Origin": "http://127.0.0.1:7420"}, 200},
+		{"the root", "/", nil, 200},
+		{"below the root", "/x", nil, 401},
 		{"MCP", "/mcp", nil, 401},
 		{"a profile", "/mcp/full", nil, 401},
 		{"JSON-RPC", "/rpc", nil, 401},
