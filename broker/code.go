@@ -69,6 +69,11 @@ const (
 	CodeRestoreBlocked      Code = "restore_blocked_by_work"
 	CodeRestoreDiffers      Code = "restore_result_differs"
 	CodeBrokerRunning       Code = "broker_running"
+
+	CodeMissingIDs        Code = "missing_ids"
+	CodeMissingEventID    Code = "missing_event_id"
+	CodeEventNotFound     Code = "event_not_found"
+	CodeUnknownEntityType Code = "unknown_entity_type"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -133,6 +138,11 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeRestoreBlocked:      {false},
 	CodeRestoreDiffers:      {false},
 	CodeBrokerRunning:       {true},
+
+	CodeMissingIDs:        {false},
+	CodeMissingEventID:    {false},
+	CodeEventNotFound:     {false},
+	CodeUnknownEntityType: {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -21,6 +21,7 @@ import (
 	"berth/broker/catalog"
 	"berth/broker/config"
 	"berth/broker/native"
+	"berth/broker/native/events"
 	"berth/broker/native/jobs"
 	"berth/broker/native/meta"
 	"berth/broker/policy/proof"
@@ -56,7 +57,9 @@ func (b *running) addNative(opts *actors.Options) {
 		},
 		Standing: func(backend string) (string, string) { return b.system.Standing(backend) },
 	})
-	joined := native.Join(family, b.meta)
+	b.events = events.New(b.journal, time.Now, b.log)
+	shared := native.Options{RuntimeID: b.runtimeID, Server: family.Source().Server, Now: time.Now, Log: b.log}
+	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared))
 	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},

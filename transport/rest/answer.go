@@ -50,6 +50,7 @@ var statuses = map[broker.Code]int{
 	broker.CodeGlobalAdministrator: http.StatusForbidden,
 	broker.CodeNotFound:            http.StatusNotFound,
 	broker.CodeJobNotFound:         http.StatusNotFound,
+	broker.CodeEventNotFound:       http.StatusNotFound,
 	broker.CodeProfileUnknown:      http.StatusNotFound,
 	broker.CodeVerbUnknown:         http.StatusNotFound,
 	broker.CodeMethodNotAllowed:    http.StatusMethodNotAllowed,

@@ -9,6 +9,7 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/live"
 	"berth/transport/httpguard"
 )
 
@@ -74,6 +75,20 @@ type Options struct {
 	Token   Token
 	Metrics http.Handler
 
+	// Events lists and deletes events, Journalled reads them for the streams;
+	// nil: 404. Live has what happens now and is in no journal; nil: nothing.
+	Events     Events
+	Journalled Journalled
+	Live       *live.Feed
+	// Done ends the streams when it is closed.
+	Done <-chan struct{}
+	// MaxStreams is how many may be open; more are refused as overloaded. Zero
+	// is 64.
+	MaxStreams int
+	// StreamWrite is how long a reader of a stream may take to accept a message
+	// before it is cut off; zero is 10 s.
+	StreamWrite time.Duration
+
 	// Accept is who takes the lists of pinned backends; nil: nobody.
 	Accept Accepter
 	// ReadOnly lets nobody do more than read, as the whole process does.
@@ -94,7 +109,8 @@ type Options struct {
 	// PromoteAfter is how long a call waits before it becomes a job, when
 	// neither the request nor the verb says; zero is 45 s.
 	PromoteAfter time.Duration
-	// KeepAlive is how often a waiting call writes white space; zero is 10 s.
+	// KeepAlive is how often a waiting call writes white space, and a stream a
+	// comment; zero is 10 s.
 	KeepAlive time.Duration
 	// CatalogWait is how long a list or an unknown name waits for backends of
 	// which nothing is known yet; zero is 5 s.
@@ -112,7 +128,8 @@ type Options struct {
 
 type api struct {
 	Options
-	waiting chan struct{} // a token for each open wait
+	waiting   chan struct{} // a token for each open wait
+	streaming chan struct{} // and for each stream
 }
 
 // wait takes one of the places of those who wait; free gives it back.
@@ -140,6 +157,12 @@ func New(o Options) http.Handler {
 	if o.CatalogWait <= 0 {
 		o.CatalogWait = 5 * time.Second
 	}
+	if o.MaxStreams <= 0 {
+		o.MaxStreams = 64
+	}
+	if o.StreamWrite <= 0 {
+		o.StreamWrite = 10 * time.Second
+	}
 	if o.MaxWaiting <= 0 {
 		o.MaxWaiting = 1024
 	}
@@ -152,7 +175,7 @@ func New(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &api{Options: o, waiting: make(chan struct{}, o.MaxWaiting)}
+	a := &api{Options: o, waiting: make(chan struct{}, o.MaxWaiting), streaming: make(chan struct{}, o.MaxStreams)}
 	guarded := o.Guard.Wrap(a.mux())
 	open := openPaths()
 	return httpguard.Recover(o.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
