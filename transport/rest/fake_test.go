@@ -19,6 +19,7 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/native/events"
 	"berth/transport/httpguard"
 	"berth/transport/rest"
 )
@@ -251,6 +252,7 @@ func (f *fake) handler(log io.Writer, change ...func(*rest.Options)) http.Handle
 		log = io.Discard
 	}
 	o := rest.Options{Guard: httpguard.New(httpguard.Options{Authenticate: f.authenticate}),
+		Events: fakeEvents{}, Journalled: fakeEvents{}, Done: over(),
 		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "metric 1") }),
 		Surface: func(p *catalog.Profile) any { return map[string]string{"profile": p.Name()} },
@@ -303,3 +305,27 @@ func job(id string, status broker.JobStatus, age time.Duration) broker.Job {
 }
 
 func (f *fake) AcceptCatalog(context.Context, string) *broker.Refusal { return nil }
+
+// fakeEvents has nothing to tell and deletes what it is asked to.
+type fakeEvents struct{}
+
+func (fakeEvents) List(_ broker.EventQuery, p broker.PageRequest) (events.Page, error) {
+	return events.Page{Page: broker.NewPage[broker.EventView](p.Normal(), nil, 0, 0), Cursor: broker.FirstCursor}, nil
+}
+
+func (fakeEvents) Delete(_ context.Context, _ broker.Principal, id string) (events.Deleted, error) {
+	return events.Deleted{Status: "deleted", EventID: id}, nil
+}
+
+func (fakeEvents) EventsAfter(string, int, int) (broker.EventRun, error) {
+	return broker.EventRun{Last: broker.FirstCursor}, nil
+}
+
+func (fakeEvents) WatchEvents() (<-chan struct{}, func()) { return nil, func() {} }
+
+// over is the end of a broker that goes down: no stream waits there.
+func over() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}

@@ -67,18 +67,31 @@ func openPaths() map[string]func(*api) http.Handler {
 // with another method, and one for unknown paths.
 func (a *api) mux() http.Handler {
 	mux := http.NewServeMux()
-	methods := map[string][]string{}
+	var methods []string // of any route
 	for _, r := range routes {
 		if r.Open {
 			continue
 		}
 		mux.Handle(r.Method+" "+r.Path, administrators(a.readBody(r.maxBody, r.handler(a))))
-		methods[r.Path] = append(methods[r.Path], r.Method)
+		if !slices.Contains(methods, r.Method) {
+			methods = append(methods, r.Method)
+		}
 	}
-	for path, allowed := range methods {
-		mux.Handle(path, otherMethod(strings.Join(allowed, ", ")))
-	}
-	mux.Handle("/", http.HandlerFunc(notFound))
+	// A pattern for every method of a path would contradict a wildcard beside it
+	// (events/stream, events/{id}), so the mux itself is asked.
+	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var allowed []string
+		for _, m := range methods {
+			if _, pattern := mux.Handler(&http.Request{Method: m, URL: r.URL, Host: r.Host}); pattern != "/" {
+				allowed = append(allowed, m)
+			}
+		}
+		if len(allowed) > 0 {
+			otherMethod(strings.Join(allowed, ", ")).ServeHTTP(w, r)
+			return
+		}
+		notFound(w, r)
+	}))
 	return mux
 }
 
