@@ -24,6 +24,7 @@ import (
 	"berth/broker/live"
 	"berth/broker/native/events"
 	"berth/broker/native/meta"
+	"berth/broker/native/status"
 	"berth/broker/policy/proof"
 	"berth/broker/shape"
 	"berth/broker/shape/o200k"
@@ -137,6 +138,7 @@ type running struct {
 	readOnlyProcess bool
 	meta            *meta.Family
 	events          *events.Service
+	overview        *status.Service
 	live            live.Feed
 	streamsEnd      chan struct{} // closed when the last answers are sent
 	front           *mcpserver.Server
@@ -354,7 +356,7 @@ func (b *running) handler() (http.Handler, error) {
 	}
 	operator := rest.New(rest.Options{
 		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
-		Events: b.events, Journalled: b.journal, Live: &b.live, Done: b.streamsEnd,
+		Overview: b.overview, Events: b.events, Journalled: b.journal, Live: &b.live, Done: b.streamsEnd,
 		Metrics: b.metrics.Handler(), Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
 		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,

@@ -24,6 +24,7 @@ import (
 	"berth/broker/native/events"
 	"berth/broker/native/jobs"
 	"berth/broker/native/meta"
+	"berth/broker/native/status"
 	"berth/broker/policy/proof"
 	"berth/broker/shape"
 	"berth/broker/shape/o200k"
@@ -58,8 +59,9 @@ func (b *running) addNative(opts *actors.Options) {
 		Standing: func(backend string) (string, string) { return b.system.Standing(backend) },
 	})
 	b.events = events.New(b.journal, time.Now, b.log)
+	b.overview = status.New(status.Options{Jobs: b.journal, Events: b.events, Now: time.Now})
 	shared := native.Options{RuntimeID: b.runtimeID, Server: family.Source().Server, Now: time.Now, Log: b.log}
-	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared))
+	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared))
 	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},

@@ -23,18 +23,14 @@ func (a *api) jobs(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	filter.KeptAt = a.Now()
 	found, err := a.Jobs.Jobs(filter)
 	if err != nil {
 		return nil, err
 	}
-	now := a.Now()
 	out := JobPage{Page: page([]json.RawMessage{}), UnreadableJournalRecords: found.Unreadable}
 	out.TotalRecords = found.Total
 	for _, job := range found.Jobs {
-		if job.Expired(now) { // past its retention and not pruned yet
-			out.TotalRecords--
-			continue
-		}
 		job.Result = nil
 		out.Objects = append(out.Objects, job.Handle(false))
 	}

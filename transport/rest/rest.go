@@ -75,6 +75,10 @@ type Options struct {
 	Token   Token
 	Metrics http.Handler
 
+	// Overview tells how the broker stands, beside what Views shows, and what
+	// waits for an operator; nil: nobody does.
+	Overview Overview
+
 	// Events lists and deletes events, Journalled reads them for the streams;
 	// nil: 404. Live has what happens now and is in no journal; nil: nothing.
 	Events     Events

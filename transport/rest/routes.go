@@ -44,6 +44,8 @@ var routes = []Route{
 	{"GET", "/api/v1/jobs/{id}/explain", "What happened to a job, in sentences.", false, maxSmallBody, answering((*api).explain)},
 	{"GET", "/api/v1/backup", "A verified copy of the journal as a ZIP file.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.backup) }},
 	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", false, maxSmallBody, answering((*api).rotateToken)},
+	{Method: "GET", Path: "/api/v1/status/health", Summary: "Whether the broker answers, since when, and its version.", maxBody: maxSmallBody, handler: answering((*api).health)},
+	{Method: "GET", Path: "/api/v1/inbox", Summary: "What waits for an operator, the gravest first.", maxBody: maxSmallBody, handler: answering((*api).inbox)},
 	{Method: "GET", Path: "/api/v1/events", Summary: "Events of the journal, newest first, in pages.", maxBody: maxSmallBody, handler: answering((*api).events)},
 	{Method: "DELETE", Path: "/api/v1/events/{id}", Summary: "Deletes one event; what it tells of does not change.", maxBody: maxSmallBody, handler: answering((*api).deleteEvent)},
 	{Method: "GET", Path: "/api/v1/events/stream", Summary: "Events as they are written, as server-sent events; ?cursor= or Last-Event-ID goes on from there, ?live=true adds changes of jobs.", maxBody: maxSmallBody, handler: func(a *api) http.Handler { return http.HandlerFunc(a.stream) }},
