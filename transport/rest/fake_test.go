@@ -208,7 +208,7 @@ type fakeJournal struct{ err error }
 
 func (j fakeJournal) Stats(context.Context) (any, error) { return map[string]int{"Commits": 3}, j.err }
 func (j fakeJournal) Check(context.Context) (any, error) {
-	return map[string]bool{"Clean": true}, j.err
+	return map[string]any{"Success": true, "Clean": true, "Problems": []string{}}, j.err
 }
 
 // fakeInspect gives what it has.
@@ -244,7 +244,7 @@ func (i *fakeInspect) Explain(_ context.Context, id string) (any, error) {
 	if i.err != nil {
 		return nil, i.err
 	}
-	return map[string]string{"JobId": id}, nil
+	return map[string]any{"JobId": id, "Status": "Running", "Explanation": []string{"It runs."}, "Next": "Wait.", "Event": nil}, nil
 }
 
 // handler is the API over f; change may alter the options.

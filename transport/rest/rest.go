@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"berth/actors"
@@ -134,6 +135,7 @@ type api struct {
 	Options
 	waiting   chan struct{} // a token for each open wait
 	streaming chan struct{} // and for each stream
+	described func() ([]byte, error)
 }
 
 // wait takes one of the places of those who wait; free gives it back.
@@ -179,7 +181,8 @@ func New(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &api{Options: o, waiting: make(chan struct{}, o.MaxWaiting), streaming: make(chan struct{}, o.MaxStreams)}
+	a := &api{Options: o, waiting: make(chan struct{}, o.MaxWaiting), streaming: make(chan struct{}, o.MaxStreams),
+		described: sync.OnceValues(OpenAPI)}
 	guarded := o.Guard.Wrap(a.mux())
 	open := openPaths()
 	return httpguard.Recover(o.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -49,6 +49,7 @@ var routes = []Route{
 	{Method: "GET", Path: "/api/v1/events", Summary: "Events of the journal, newest first, in pages.", maxBody: maxSmallBody, handler: answering((*api).events)},
 	{Method: "DELETE", Path: "/api/v1/events/{id}", Summary: "Deletes one event; what it tells of does not change.", maxBody: maxSmallBody, handler: answering((*api).deleteEvent)},
 	{Method: "GET", Path: "/api/v1/events/stream", Summary: "Events as they are written, as server-sent events; ?cursor= or Last-Event-ID goes on from there, ?live=true adds changes of jobs.", maxBody: maxSmallBody, handler: func(a *api) http.Handler { return http.HandlerFunc(a.stream) }},
+	{Method: "GET", Path: "/api/v1/openapi.json", Summary: "The OpenAPI 3.1 document of these routes.", maxBody: maxSmallBody, handler: func(a *api) http.Handler { return http.HandlerFunc(a.openAPI) }},
 }
 
 // Routes lists the rows of the operator API, in the order in which they are

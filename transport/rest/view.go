@@ -165,9 +165,11 @@ type Job struct {
 	CompletedAtUTC *string `json:"CompletedAtUtc"`
 	Result         json.RawMessage
 	FailureMessage *string
+	ObjectiveID    *string `json:"ObjectiveId"`
+	VesselID       *string `json:"VesselId"`
 	Reason         *string
 	Refusal        json.RawMessage
-	Replayed       bool
+	Replayed       bool `json:",omitempty"`
 }
 
 // CallRequest is the body of POST /api/v1/calls.
