@@ -47,6 +47,7 @@ func (e *refused) Unwrap() error { return e.refusal }
 var statuses = map[broker.Code]int{
 	broker.CodeUnauthorized:        http.StatusUnauthorized,
 	broker.CodeOriginForbidden:     http.StatusForbidden,
+	broker.CodeReadOnly:            http.StatusForbidden,
 	broker.CodeGlobalAdministrator: http.StatusForbidden,
 	broker.CodeNotFound:            http.StatusNotFound,
 	broker.CodeJobNotFound:         http.StatusNotFound,

@@ -43,6 +43,9 @@ func (a *api) deleteEvent(r *http.Request) (any, error) {
 	if a.Events == nil {
 		return nil, broker.Refuse(broker.CodeNotFound, "This broker has no journal to look at.", nil)
 	}
+	if a.ReadOnly {
+		return nil, broker.Refuse(broker.CodeReadOnly, "This broker only reads; nothing was deleted.", map[string]any{"read_only": true})
+	}
 	caller, _ := httpguard.Principal(r.Context())
 	return a.Events.Delete(r.Context(), caller, r.PathValue("id"))
 }

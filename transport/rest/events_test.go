@@ -128,6 +128,19 @@ func TestAnEventIsDeletedOnce(t *testing.T) {
 	}
 }
 
+func TestABrokerThatOnlyReadsDeletesNothing(t *testing.T) {
+	j, over := journalled(t)
+	happen(t, j, broker.Event{EventType: "a"})
+	h := newFake(t).handler(nil, over, func(o *rest.Options) { o.ReadOnly = true })
+	id := *listOf(t, h, "").Objects[0].ID
+	if status, body := ask(t, h, "DELETE", "/api/v1/events/"+id, ""); status != 403 || object(t, body)["Code"] != "read_only_session" {
+		t.Errorf("status %d, body %s", status, body)
+	}
+	if page := listOf(t, h, ""); page.TotalRecords != 1 {
+		t.Errorf("%+v", page)
+	}
+}
+
 type failingEvents struct{ rest.Events }
 
 func (failingEvents) List(broker.EventQuery, broker.PageRequest) (events.Page, error) {

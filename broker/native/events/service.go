@@ -70,7 +70,7 @@ func (s *Service) List(q broker.EventQuery, p broker.PageRequest) (Page, error) 
 func (s *Service) Delete(ctx context.Context, who broker.Principal, id string) (Deleted, error) {
 	id = strings.TrimSpace(id)
 	if id == "" {
-		return Deleted{}, broker.Refuse(broker.CodeMissingEventID, "Say in eventId which event to delete.", nil)
+		return Deleted{}, broker.Refuse(broker.CodeMissingEventID, "The argument eventId is required.", map[string]any{"Argument": "eventId"})
 	}
 	gone, err := s.delete(ctx, who, []string{id})
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Service) Delete(ctx context.Context, who broker.Principal, id string) (
 // DeleteMany deletes what it finds of ids.
 func (s *Service) DeleteMany(ctx context.Context, who broker.Principal, ids []string) (broker.DeletedMany, error) {
 	if len(ids) == 0 {
-		return broker.DeletedMany{}, broker.Refuse(broker.CodeMissingIDs, "Say in ids which events to delete.", nil)
+		return broker.DeletedMany{}, broker.Refuse(broker.CodeMissingIDs, "The argument ids is required.", map[string]any{"Argument": "ids"})
 	}
 	gone, err := s.delete(ctx, who, ids)
 	if err != nil {
