@@ -84,6 +84,8 @@ func TestAToolAndItsTwinAnswerAlike(t *testing.T) {
 					t.Errorf("REST says %s", refused.Code)
 				}
 			}
+			// A refusal of arguments comes to a tool's caller with a call that fits.
+			tool.Text = strings.Replace(tool.Text, `,"MinimalCall":{"eventId":"<eventId>"}`, "", 1)
 			if twin = bytes.ReplaceAll(twin, []byte(tc.byREST), []byte(tc.byTool)); string(twin) != tool.Text {
 				t.Errorf("REST: %s\ntool: %s", twin, tool.Text)
 			}
@@ -105,8 +107,11 @@ func TestARunningBrokerAnswersAsItsDocumentSays(t *testing.T) {
 	h.configure(map[string]any{"mcpServers": map[string]any{"fx": h.fixtureEntry(nil)}})
 	must(t, h.start())
 	w := newWire(h, "reader")
-	r, err := w.call(t.Context(), "fx__slow", map[string]any{"ms": 1}, "k1")
+	r, err := w.call(t.Context(), "fx__echo", map[string]any{"text": "x"}, "k1")
 	must(t, err)
+	if r.JobID == "" {
+		t.Fatalf("no job: %s", r.Text)
+	}
 	_, err = w.follow(t.Context(), r.JobID)
 	must(t, err)
 	_, _, text := h.operator("GET", "/api/v1/openapi.json", "")
