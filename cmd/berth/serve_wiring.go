@@ -59,7 +59,7 @@ func (b *running) addNative(opts *actors.Options) {
 		Standing: func(backend string) (string, string) { return b.system.Standing(backend) },
 	})
 	b.events = events.New(b.journal, time.Now, b.log)
-	b.overview = status.New(status.Options{Jobs: b.journal, Events: b.events, Now: time.Now})
+	b.overview = status.New(status.Options{Jobs: b.journal, Events: b.events, Now: time.Now, Log: b.log})
 	shared := native.Options{RuntimeID: b.runtimeID, Server: family.Source().Server, Now: time.Now, Log: b.log}
 	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared))
 	opts.Sources = append(opts.Sources, joined.Source())

@@ -63,6 +63,7 @@ var statuses = map[broker.Code]int{
 	broker.CodeRequestTooLarge:     http.StatusRequestEntityTooLarge,
 	broker.CodeOverloaded:          http.StatusTooManyRequests,
 	broker.CodeInternal:            http.StatusInternalServerError,
+	broker.CodeOutcomeUnknown:      http.StatusInternalServerError,
 	broker.CodeJobJournal:          http.StatusServiceUnavailable,
 	broker.CodeShuttingDown:        http.StatusServiceUnavailable,
 	broker.CodeCatalogPending:      http.StatusServiceUnavailable,

@@ -3,8 +3,6 @@ package rest_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -141,16 +139,25 @@ func TestABrokerThatOnlyReadsDeletesNothing(t *testing.T) {
 	}
 }
 
-type failingEvents struct{ rest.Events }
-
-func (failingEvents) List(broker.EventQuery, broker.PageRequest) (events.Page, error) {
-	return events.Page{}, errors.New("read /secret/place")
-}
-
-func TestEventsThatCannotBeReadAreANeutral500(t *testing.T) {
-	h := newFake(t).handler(io.Discard, func(o *rest.Options) { o.Events = failingEvents{} })
-	if status, body := ask(t, h, "GET", "/api/v1/events", ""); status != 500 || object(t, body)["Code"] != "internal" {
-		t.Errorf("status %d, body %s", status, body)
+func TestAJournalThatIsClosedIsSaidToBe(t *testing.T) {
+	j, over := journalled(t)
+	happen(t, j, broker.Event{EventType: "a"})
+	h := newFake(t).handler(nil, over)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		method, path string
+		status       int
+		code, word   string
+	}{
+		{"GET", "/api/v1/events", 503, "job_journal_unavailable", "Unavailable"},
+		{"DELETE", "/api/v1/events/evt_1", 500, "outcome_unknown", "InternalError"},
+		{"GET", "/api/v1/events/stream", 503, "job_journal_unavailable", "Unavailable"},
+	} {
+		if status, body := ask(t, h, tc.method, tc.path, ""); status != tc.status || object(t, body)["Code"] != tc.code || object(t, body)["Error"] != tc.word {
+			t.Errorf("%s %s: status %d, body %s", tc.method, tc.path, status, body)
+		}
 	}
 }
 

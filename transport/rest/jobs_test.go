@@ -127,7 +127,7 @@ func TestAJournalInTroubleIsToldApart(t *testing.T) {
 	}{
 		{fmt.Errorf("list: %w", broker.ErrJournalBusy), 503, "job_journal_unavailable"},
 		{broker.Refuse(broker.CodeShuttingDown, "The broker stops.", nil), 503, "shutting_down"},
-		{errors.New("page 7 is torn"), 500, "internal"},
+		{errors.New("page 7 is torn"), 503, "job_journal_unavailable"}, // contracts/native.md section 21
 	} {
 		f := newFake(t)
 		f.err = tc.err

@@ -209,7 +209,7 @@ func TestTheInboxIsABareList(t *testing.T) {
 		t.Errorf("%s (%v)", body, err)
 	}
 	f.err = errors.New("journal gone")
-	if status, _ := ask(t, f.handler(nil), "GET", "/api/v1/inbox", ""); status != 500 {
+	if status, _ := ask(t, f.handler(nil), "GET", "/api/v1/inbox", ""); status != 503 {
 		t.Errorf("an unreadable journal gives %d", status)
 	}
 	if status, _ := ask(t, f.handler(nil, func(o *rest.Options) { o.Overview = nil }), "GET", "/api/v1/inbox", ""); status != 404 {

@@ -9,6 +9,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/live"
+	"berth/broker/native"
 )
 
 // What a stream gives again to a reader that comes back (contracts/native.md
@@ -87,7 +88,7 @@ func (a *api) openStream(w http.ResponseWriter, r *http.Request) (*stream, []bro
 	}
 	run, err := a.Journalled.EventsAfter(orLast(cursor), maxReplay, maxReplayBytes)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the events: %w", err)
+		return nil, nil, native.Unreadable(a.Log, err)
 	}
 	s.cursor = cursor
 	why := ""

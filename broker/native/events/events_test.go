@@ -114,7 +114,7 @@ func TestEventsAreDeletedByVerb(t *testing.T) {
 		{"a blank id", "delete_event", `{"eventId":" "}`, broker.LocalOperator, nil, `"Code":"missing_event_id"`, "a b c"},
 		{"an id that is no text", "delete_event", `{"eventId":7}`, broker.LocalOperator, nil, `"Code":"invalid_arguments"`, "a b c"},
 		{"a user", "delete_event", `{"eventId":"a"}`, user, nil, `"Code":"global_administrator_required","Reason":"global_administrator_required"`, "a b c"},
-		{"a journal that fails", "delete_event", `{"eventId":"a"}`, broker.LocalOperator, errors.New("disk"), `"Code":"internal"`, "a b c"},
+		{"a journal that fails", "delete_event", `{"eventId":"a"}`, broker.LocalOperator, errors.New("disk"), `"Code":"outcome_unknown"`, "a b c"},
 		{"all", "delete_events", `{"ids":["a","b","c"]}`, broker.LocalOperator, nil, `{"Status":"Deleted","Deleted":3,"Skipped":[]}`, ""},
 		{"a bad one stops no other", "delete_events", `{"ids":["x","c","c","a"]}`, broker.LocalOperator, nil,
 			`{"Status":"PartiallyDeleted","Deleted":2,"Skipped":[{"Id":"x","Reason":"event_not_found"},{"Id":"c","Reason":"event_not_found"}]}`, "b"},

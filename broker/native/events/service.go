@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/broker/native"
 )
 
 // MaxIDs is how many events one call deletes.
@@ -57,7 +58,7 @@ func (s *Service) List(q broker.EventQuery, p broker.PageRequest) (Page, error) 
 	q.OldestFirst, q.Limit, q.Offset = p.OldestFirst, p.Size, p.Offset()
 	found, err := s.store.EventsPage(q)
 	if err != nil {
-		return Page{}, err
+		return Page{}, native.Unreadable(s.log, err)
 	}
 	views := make([]broker.EventView, 0, len(found.Events))
 	for _, e := range found.Events {
@@ -102,7 +103,8 @@ func (s *Service) delete(ctx context.Context, who broker.Principal, ids []string
 	}
 	gone, err := s.store.DeleteEvents(ctx, ids)
 	if err != nil {
-		return nil, err
+		s.log.Error("a deletion of events was not confirmed", slog.String("principal", who.Key()), slog.String("cause", err.Error()))
+		return nil, broker.Refuse(broker.CodeOutcomeUnknown, "The journal did not confirm the deletion; it may have happened. A repeat deletes what is left.", nil)
 	}
 	if len(gone) > 0 {
 		s.log.Info("events were deleted", slog.String("principal", who.Key()), slog.Int("events", len(gone)), slog.String("first", gone[0]))

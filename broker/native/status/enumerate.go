@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/broker/native"
 )
 
 // Entity is a type of records that enumerate lists.
@@ -172,7 +173,7 @@ func (s *Service) listJobs(q Query) (any, error) {
 	}
 	jobs, total, err := s.pageOfJobs(filter, q)
 	if err != nil {
-		return nil, err
+		return nil, native.Unreadable(s.opts.Log, err)
 	}
 	rows := make([]json.RawMessage, 0, len(jobs))
 	for _, j := range jobs {

@@ -1,10 +1,12 @@
 package status
 
 import (
+	"log/slog"
 	"strings"
 	"time"
 
 	"berth/broker"
+	"berth/broker/native"
 	"berth/broker/native/events"
 )
 
@@ -14,11 +16,12 @@ type Jobs interface {
 	Jobs(filter broker.JobFilter) (broker.JobPage, error)
 }
 
-// Options is what the service stands on. Jobs, Events and Now are required.
+// Options is what the service stands on. Jobs, Events, Now and Log are required.
 type Options struct {
 	Jobs   Jobs
 	Events *events.Service
 	Now    func() time.Time
+	Log    *slog.Logger
 	// More are entities that other families list.
 	More []Entity
 	// Hold is the present dispatch hold, Signals the latest signals, newest
@@ -115,7 +118,7 @@ func (s *Service) Inbox() (Inbox, error) {
 	now := s.opts.Now()
 	lost, err := s.opts.Jobs.Jobs(broker.JobFilter{Status: broker.JobLost, CompletedAfter: now.Add(-LostFor)})
 	if err != nil {
-		return Inbox{}, err
+		return Inbox{}, native.Unreadable(s.opts.Log, err)
 	}
 	box := Inbox{Count: len(lost.Jobs), WarningCount: len(lost.Jobs), Items: []Item{}}
 	newestFirst(lost.Jobs)

@@ -78,7 +78,7 @@ func job(n int, s broker.JobStatus, ended time.Time) broker.Job {
 
 func family(s *store, change ...func(*status.Options)) *native.Verbs {
 	log, now := slog.New(slog.DiscardHandler), func() time.Time { return at.Add(48 * time.Hour) }
-	o := status.Options{Jobs: s, Events: events.New(s, now, log), Now: now}
+	o := status.Options{Jobs: s, Events: events.New(s, now, log), Now: now, Log: log}
 	for _, c := range change {
 		c(&o)
 	}
@@ -160,8 +160,13 @@ func TestTheInboxShowsLostJobsForADay(t *testing.T) {
 	if got := call(t, family(&store{}), "inbox", ""); got != `{"count":0,"criticalCount":0,"warningCount":0,"items":[]}` {
 		t.Errorf("nothing waits: %s", got)
 	}
-	if got := call(t, family(&store{fail: errors.New("the disk")}), "inbox", ""); !strings.Contains(got, `"Code":"internal"`) {
-		t.Errorf("an unreadable journal is an inbox %s", got)
+	for verb, arguments := range map[string]string{"inbox": "", "enumerate": `{"entityType":"jobs"}`} {
+		if got := call(t, family(&store{fail: errors.New("the disk")}), verb, arguments); !strings.Contains(got, `"Code":"job_journal_unavailable"`) {
+			t.Errorf("of an unreadable journal %s says %s", verb, got)
+		}
+	}
+	if got := call(t, family(&store{fail: errors.New("the disk")}), "enumerate", `{"entityType":"events"}`); !strings.Contains(got, `"Code":"job_journal_unavailable"`) {
+		t.Error(got)
 	}
 }
 
