@@ -49,6 +49,10 @@ func TestEachStatusOfAJobIsToldOnceItIsDurable(t *testing.T) {
 			t.Errorf("told %q", got)
 		}
 		events, err := w.journal.Events("", 0)
+		if len(events) != 2 || events[0].EventType != broker.EventJobCancel || events[1].EventType != broker.EventJobFailed ||
+			string(events[0].Payload) != `{"By":"default/operator","Reason":"enough"}` || !strings.HasPrefix(events[0].Message, id+": default/operator") {
+			t.Errorf("the journal has %+v", events)
+		}
 		for _, e := range events {
 			if e.EventType == broker.EventJobChanged {
 				t.Errorf("a live event was journalled: %+v", e)
@@ -92,6 +96,21 @@ func TestADelayedWriteIsToldAtOnceAndJournalledWhenTheJournalIsBack(t *testing.T
 		events, err := w.journal.Events("", 0)
 		if err != nil || len(events) != 1 || events[0].EventType != broker.EventJobDelayed || events[0].EntityID != id || !events[0].CreatedAt.Equal(noticed) {
 			t.Errorf("%+v, %v", events, err)
+		}
+	})
+}
+
+func TestAJournalThatTakesNoEventStopsNoCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{call: gated(nil)})
+		id := w.do(long).Job.ID
+		synctest.Wait()
+		w.faults.deaf.Store(true)
+		if j, err := w.CancelJob(t.Context(), id, "enough", broker.LocalOperator); err != nil || j.Reason != broker.CodeCancelled {
+			t.Fatalf("%+v, %v", j, err)
+		}
+		if !strings.Contains(w.log.String(), "the request to cancel a job was not journalled") {
+			t.Error("the log says nothing")
 		}
 	})
 }

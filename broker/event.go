@@ -31,6 +31,8 @@ const (
 	EventJobLost   = "job.lost"
 	// EventJobDelayed warns that a write of a job has to be repeated.
 	EventJobDelayed = "job.journal_delayed"
+	// EventJobCancel notes who asked for the end of a job, and why.
+	EventJobCancel = "job.cancel_requested"
 	// EventJobChanged tells a live reader of a change; it is never journalled.
 	EventJobChanged = "job.changed"
 	// EventGap stands in a stream for events that it cannot give again.

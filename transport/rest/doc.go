@@ -2,9 +2,9 @@
 // /healthz, and the client that `berth`'s subcommands use.
 //
 // It owns the routes (one table, [Routes], from which registration, tests and
-// the OpenAPI document derive), the shapes of their answers and the mapping of refusals to HTTP
-// statuses (contracts/native.md section 21). It decides nothing: a call goes
-// through policy and the broker exactly as it does over MCP, and everything
+// the OpenAPI document derive), the shapes of their answers and the mapping of
+// refusals to HTTP statuses (contracts/native.md section 21). It decides
+// nothing: a call goes through policy and the broker exactly as it does over MCP, and everything
 // shown is what the broker reports; what is not known is null, never zero.
 // It refuses every request without a valid token, /healthz aside, and shows
 // names of environment variables and headers, never their values.
