@@ -57,6 +57,9 @@ type Options struct {
 	// Fatal is told when the supervisor itself failed; the process should end.
 	Fatal func(reason string)
 
+	// Records keeps what sessions ask for over a restart; nil: nothing is kept.
+	Records Records
+
 	// Proofs are the rules of the gate that holds writes back; nil: there is none.
 	Proofs *proof.Config
 
@@ -75,6 +78,7 @@ type System struct {
 	as      *actor.ActorSystem
 	root    *actor.RootContext
 	budget  *admission.Budget
+	shares  *admission.Shares
 	gate    *ProofGate // nil: off
 	hub     hub
 	subs    subscriptions
@@ -114,8 +118,9 @@ type backendRef struct {
 
 type sessionRef struct {
 	pid      *actor.PID
-	info     *SessionInfo // never changed
-	lastSeen atomic.Int64 // unix nanoseconds
+	info     *SessionInfo    // never changed
+	recalled <-chan struct{} // closed when it is known what it asked for in an earlier life
+	lastSeen atomic.Int64    // unix nanoseconds
 	inflight atomic.Int64
 }
 
@@ -153,7 +158,7 @@ func Start(opts Options) (*System, error) {
 	}
 	s := &System{
 		opts: opts, log: opts.Logger, now: opts.Now,
-		budget: admission.NewBudget(opts.MaxBytesInFlight), started: make(chan struct{}),
+		budget: admission.NewBudget(opts.MaxBytesInFlight), shares: admission.NewShares(), started: make(chan struct{}),
 	}
 	if opts.Proofs != nil {
 		s.gate = newProofGate(*opts.Proofs, s)
@@ -274,8 +279,13 @@ func (s *System) Cancel(key, requestID, reason string) {
 // when it has.
 func (s *System) Attach(info SessionInfo) *broker.Refusal {
 	if v, ok := s.sessions.Load(info.Key); ok {
-		v.(*sessionRef).lastSeen.Store(s.now().UnixNano())
-		return nil
+		ref := v.(*sessionRef)
+		ref.lastSeen.Store(s.now().UnixNano())
+		select {
+		case <-ref.recalled:
+			return nil
+		default:
+		}
 	}
 	if s.closing.Load() {
 		return stoppingRefusal()
@@ -284,16 +294,33 @@ func (s *System) Attach(info SessionInfo) *broker.Refusal {
 	s.send(s.supervisor, &openSession{info: info, reply: reply})
 	limit := time.NewTimer(attachLimit)
 	defer limit.Stop()
+	late := broker.Refuse(broker.CodeOverloaded, "The session could not be opened in time.", nil).Retry(time.Second)
 	select {
 	case r := <-reply:
-		return r
+		if r != nil {
+			return r
+		}
 	case <-limit.C:
-		return broker.Refuse(broker.CodeOverloaded, "The session could not be opened in time.", nil).Retry(time.Second)
+		return late
+	}
+	v, ok := s.sessions.Load(info.Key)
+	if !ok { // it ended meanwhile
+		return nil
+	}
+	select {
+	case <-v.(*sessionRef).recalled:
+		return nil
+	case <-limit.C:
+		return late
 	}
 }
 
-// End closes a session; its calls are cancelled, its jobs go on.
-func (s *System) End(key string) { s.send(s.supervisor, &closeSession{key: key}) }
+// End closes a session; its calls are cancelled, its jobs go on, and what it
+// asked for is forgotten.
+func (s *System) End(key string) {
+	s.send(s.supervisor, &closeSession{key: key})
+	s.unremember(key)
+}
 
 // answering gives the actor that answers a request: of what its session brings,
 // else of what is configured.
@@ -380,6 +407,24 @@ func (s *System) newRecord(start *jobStart) broker.Job {
 		Session: req.Call.Session, CallID: req.Call.ID, Backend: req.Call.Backend,
 		IdempotencyKey: req.IdempotencyKey, Digest: req.Digest, Promoted: start.promote, Limit: limit,
 	}
+}
+
+// admit takes what a call weighs of the limits that hold over all backends and
+// of its caller's own, or refuses it. What was taken is given back once.
+func (s *System) admit(c *broker.Call) *broker.Refusal {
+	if !s.budget.Take(c.Bytes()) {
+		return s.budget.Refuse(c.Bytes())
+	}
+	if refusal := s.shares.Take(c, s.now()); refusal != nil {
+		s.budget.Give(c.Bytes())
+		return refusal
+	}
+	return nil
+}
+
+func (s *System) release(c *broker.Call) {
+	s.budget.Give(c.Bytes())
+	s.shares.Give(c, s.now())
 }
 
 func (s *System) hold(operation string) *broker.Refusal {

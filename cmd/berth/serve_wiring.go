@@ -30,7 +30,6 @@ import (
 	"berth/broker/shape/o200k"
 	"berth/journal"
 	"berth/transport/guard"
-	"berth/transport/httpguard"
 	"berth/transport/mcpclient"
 	"berth/transport/mcpserver"
 )
@@ -61,7 +60,7 @@ func (b *running) addNative(opts *actors.Options) {
 	b.events = events.New(b.journal, time.Now, b.log)
 	b.overview = status.New(status.Options{Jobs: b.journal, Events: b.events, Now: time.Now, Log: b.log})
 	shared := native.Options{RuntimeID: b.runtimeID, Server: family.Source().Server, Now: time.Now, Log: b.log}
-	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared))
+	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared)).For(native.Access(b.cfg.Broker.Access))
 	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},
@@ -231,13 +230,4 @@ func (b *running) readOnly() map[string]bool {
 		out[p.Name] = p.ReadOnly
 	}
 	return out
-}
-
-// guard lets in who holds the state directory's token, as the local operator.
-// Both fronts stand behind it.
-func (b *running) guard() *httpguard.Guard {
-	return httpguard.New(httpguard.Options{
-		Authenticate: func(token string) (broker.Principal, bool) { return broker.LocalOperator, b.verify(token) },
-		Hosts:        b.cfg.Broker.AllowedHosts, MaxBody: int64(b.cfg.Broker.MaxBody),
-	})
 }

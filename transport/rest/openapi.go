@@ -71,8 +71,11 @@ func OpenAPI() ([]byte, error) {
 			"description": "The operator API of a Berth broker. Names are PascalCase, request keys match in any letter case, times are UTC and end in Z, null is not known. Every refusal has the body ErrorBody, whose Code is stable."},
 		"paths": paths,
 		"components": map[string]any{"schemas": s,
-			"securitySchemes": map[string]any{"bearer": map[string]any{"type": "http", "scheme": "bearer"}}},
-		"security": []any{map[string]any{"bearer": []any{}}},
+			"securitySchemes": map[string]any{
+				"bearer":  map[string]any{"type": "http", "scheme": "bearer", "description": "A credential's token, or the state directory's."},
+				"session": map[string]any{"type": "apiKey", "in": "header", "name": "X-Token", "description": "A session token of POST /api/v1/authenticate."},
+				"apiKey":  map[string]any{"type": "apiKey", "in": "header", "name": "X-Api-Key", "description": "The broker's API key."}}},
+		"security": []any{map[string]any{"bearer": []any{}}, map[string]any{"session": []any{}}, map[string]any{"apiKey": []any{}}},
 	})
 	return out.Bytes(), err
 }
@@ -119,7 +122,7 @@ func (s schemas) operation(r Route, d document) (map[string]any, error) {
 	}
 	operation := map[string]any{"operationId": operationID(r), "summary": r.Summary, "parameters": parameters,
 		"responses": map[string]any{fmt.Sprint(status): good, "default": refused}}
-	if r.Open {
+	if r.Scope == Everyone {
 		operation["security"] = []any{}
 	} else {
 		operation["responses"].(map[string]any)["401"] = refused

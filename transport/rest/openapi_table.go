@@ -8,6 +8,10 @@ import (
 
 // The types that stand in for raw JSON of other packages.
 type (
+	credentialPage struct{ Page[Credential] }
+	revokeRequest  struct{ Reason string }
+	logIn          struct{ Token string }
+
 	backendPage struct{ Page[Backend] }
 	sessionPage struct{ Page[Session] }
 	jobPage     struct {
@@ -86,7 +90,11 @@ var documents = map[string]document{
 		{Name: "cursor", Type: "string", Says: "Goes on after this event. What was missed is given again, up to 128 events or 1 MiB; an event.gap says that there was more."},
 		{Name: "live", Type: "boolean", Says: "With changes of jobs, job.changed, which stand in no journal."},
 		{Name: "Last-Event-ID", Type: "string", Header: true, Says: "The cursor that a browser sends when it comes back; it goes before the one in the query."}}},
-	"GET /api/v1/openapi.json": {Answer: openAPI{}},
+	"POST /api/v1/authenticate":            {Answer: Authenticated{}, Body: logIn{}},
+	"GET /api/v1/credentials":              {Answer: credentialPage{}},
+	"POST /api/v1/credentials":             {Answer: Credential{}, Body: CredentialRequest{}},
+	"POST /api/v1/credentials/{id}/revoke": {Answer: Credential{}, Body: revokeRequest{}},
+	"GET /api/v1/openapi.json":             {Answer: openAPI{}},
 }
 
 func words[T ~string](list []T) []string {
