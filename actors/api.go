@@ -35,6 +35,8 @@ type Journal interface {
 	Jobs(filter broker.JobFilter) (broker.JobPage, error)
 	// Watch signals each committed change of a job until the function is called.
 	Watch(id string) (<-chan struct{}, func())
+	// AppendEvent writes an event that belongs to no other write.
+	AppendEvent(ctx context.Context, e broker.Event) error
 	// Prune removes final records past their retention, at most limit, and says
 	// how many.
 	Prune(ctx context.Context, now time.Time, limit int) (int, error)

@@ -168,6 +168,7 @@ type faults struct {
 	Journal
 	down atomic.Bool
 	late atomic.Bool // creations fail after they took effect
+	deaf atomic.Bool // events of no other write fail
 }
 
 var errDown = errors.New("the disk is gone")
@@ -188,6 +189,13 @@ func (f *faults) ChangeJob(ctx context.Context, id string, c broker.JobChange) (
 		return broker.Job{}, errDown
 	}
 	return f.Journal.ChangeJob(ctx, id, c)
+}
+
+func (f *faults) AppendEvent(ctx context.Context, e broker.Event) error {
+	if f.deaf.Load() {
+		return errDown
+	}
+	return f.Journal.AppendEvent(ctx, e)
 }
 
 // records fail while the journal is down.

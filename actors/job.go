@@ -456,7 +456,7 @@ func (j *job) startedRun(m *jobWritten) {
 // published meanwhile.
 func (j *job) writeLater(err error) {
 	wait := j.retry.NextBackOff()
-	j.sys.delayed.Store(j.record.ID, true)
+	j.sys.tellDelayed(j.record)
 	j.log.Warn("a journal write of a job is delayed", slog.String("cause", err.Error()), slog.Duration("retry_after", wait))
 	self := j.self
 	time.AfterFunc(wait, func() { j.sys.send(self, &retryWrite{}) })

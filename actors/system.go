@@ -51,6 +51,9 @@ type Options struct {
 	Hold func(operation string) *broker.Refusal
 	// Observe is told of each call that ended; nil is not. It must not block.
 	Observe func(req *Request, reply *Reply)
+	// Live is told of what happens now and stands in no journal: each change of
+	// a job, and warnings. Nil is not. It must not block.
+	Live func(broker.Event)
 	// Fatal is told when the supervisor itself failed; the process should end.
 	Fatal func(reason string)
 
@@ -97,7 +100,7 @@ type System struct {
 	sessionCount  atomic.Int64
 	jobs          sync.Map // job id -> *actor.PID
 	asked         asked
-	delayed       sync.Map // job id -> true: an outcome is known but not durable
+	delayed       sync.Map // job id -> warning event: an outcome is known but not durable
 	inflight      atomic.Int64
 	working       atomic.Int64 // job actors whose work is not tracked elsewhere
 	lives         atomic.Uint64
@@ -147,6 +150,9 @@ func Start(opts Options) (*System, error) {
 	if opts.Fatal == nil {
 		opts.Fatal = func(string) {}
 	}
+	if opts.Live == nil {
+		opts.Live = func(broker.Event) {}
+	}
 	if err := CheckCatalog(opts.Sources, opts.Catalog); err != nil {
 		return nil, err
 	}
@@ -157,7 +163,7 @@ func Start(opts Options) (*System, error) {
 	if opts.Proofs != nil {
 		s.gate = newProofGate(*opts.Proofs, s)
 	}
-	s.journal = telling{opts.Journal, s.tellTask}
+	s.journal = telling{opts.Journal, s}
 	s.asked.tell = func(id string) { s.tellTask("", id) }
 	s.as = newActorSystem(opts.Logger)
 	s.root = s.as.Root

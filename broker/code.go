@@ -75,6 +75,11 @@ const (
 	CodeCredentialNotFound  Code = "credential_not_found"
 	CodeCredentialsFull     Code = "too_many_credentials"
 	CodeCredentialFile      Code = "credential_file_missing"
+
+	CodeMissingIDs        Code = "missing_ids"
+	CodeMissingEventID    Code = "missing_event_id"
+	CodeEventNotFound     Code = "event_not_found"
+	CodeUnknownEntityType Code = "unknown_entity_type"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -145,6 +150,11 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeCredentialNotFound:  {false},
 	CodeCredentialsFull:     {false},
 	CodeCredentialFile:      {false},
+
+	CodeMissingIDs:        {false},
+	CodeMissingEventID:    {false},
+	CodeEventNotFound:     {false},
+	CodeUnknownEntityType: {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

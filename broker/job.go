@@ -123,24 +123,6 @@ type JobChange struct {
 	Refusal       json.RawMessage
 }
 
-// Event is something that happened and is written in the transaction of its cause.
-type Event struct {
-	ID         string          `json:"Id"`
-	EventType  string          `json:"EventType"`
-	EntityType string          `json:"EntityType"`
-	EntityID   string          `json:"EntityId"`
-	TenantID   string          `json:"TenantId"`
-	Message    string          `json:"Message"`
-	Payload    json.RawMessage `json:"Payload,omitempty"`
-	CreatedAt  time.Time       `json:"CreatedUtc"`
-}
-
-// The events of a job's end (contracts/native.md section 8).
-const (
-	EventJobFailed = "job.failed"
-	EventJobLost   = "job.lost"
-)
-
 // Apply gives the job after a change and the events to write with it, in the
 // same transaction; their ids are for the journal to fill in. A change that
 // meets a final status is ErrJobFinal, one that is not in the table ErrJobStep;

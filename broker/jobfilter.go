@@ -8,10 +8,19 @@ type JobFilter struct {
 	Status       JobStatus
 	Operation    string
 	Backend      string
+	VesselID     string
 	Unfinished   bool
 	CompletedBy  time.Time // only final jobs completed at or before it
-	Limit        int       // 0: no limit
-	Offset       int
+
+	CompletedAfter  time.Time // only final jobs completed at or after it
+	SubmittedAfter  time.Time // at or after it
+	SubmittedBefore time.Time
+	// KeptAt leaves out final jobs that are past their retention by then and not
+	// pruned yet.
+	KeptAt time.Time
+
+	Limit  int // 0: no limit
+	Offset int
 }
 
 // Match reports whether j is selected; Limit and Offset are the lister's.
@@ -22,7 +31,12 @@ func (f JobFilter) Match(j Job) bool {
 		(f.Operation == "" || f.Operation == j.Operation) &&
 		(f.Backend == "" || f.Backend == j.Backend) &&
 		(!f.Unfinished || !j.Status.Final()) &&
-		(f.CompletedBy.IsZero() || (j.CompletedAt != nil && !j.CompletedAt.After(f.CompletedBy)))
+		(f.CompletedBy.IsZero() || (j.CompletedAt != nil && !j.CompletedAt.After(f.CompletedBy))) &&
+		(f.VesselID == "" || f.VesselID == j.VesselID) &&
+		(f.CompletedAfter.IsZero() || (j.CompletedAt != nil && !j.CompletedAt.Before(f.CompletedAfter))) &&
+		(f.SubmittedAfter.IsZero() || !j.SubmittedAt.Before(f.SubmittedAfter)) &&
+		(f.SubmittedBefore.IsZero() || j.SubmittedAt.Before(f.SubmittedBefore)) &&
+		(f.KeptAt.IsZero() || !j.Expired(f.KeptAt))
 }
 
 // JobPage is one page of a list, newest submission first, without results.

@@ -56,6 +56,29 @@ func textPtr(s string) *string {
 	return &s
 }
 
+// jobRow is a record in a list: no result.
+type jobRow struct {
+	JobID          string          `json:"JobId"`
+	Operation      string          `json:"Operation"`
+	Status         JobStatus       `json:"Status"`
+	SubmittedAtUTC string          `json:"SubmittedAtUtc"`
+	StartedAtUTC   *string         `json:"StartedAtUtc"`
+	CompletedAtUTC *string         `json:"CompletedAtUtc"`
+	FailureMessage *string         `json:"FailureMessage"`
+	ObjectiveID    *string         `json:"ObjectiveId"`
+	VesselID       *string         `json:"VesselId"`
+	Reason         *string         `json:"Reason"`
+	Refusal        json.RawMessage `json:"Refusal"`
+}
+
+// Row is the record as enumerate lists it.
+func (j Job) Row() json.RawMessage {
+	return marshal(jobRow{JobID: j.ID, Operation: j.Operation, Status: j.Status,
+		SubmittedAtUTC: FormatTime(j.SubmittedAt), StartedAtUTC: formatTimePtr(j.StartedAt), CompletedAtUTC: formatTimePtr(j.CompletedAt),
+		FailureMessage: textPtr(j.FailureMessage), ObjectiveID: textPtr(j.ObjectiveID), VesselID: textPtr(j.VesselID),
+		Reason: textPtr(string(j.Reason)), Refusal: j.Refusal})
+}
+
 // Handle is the full record, as a caller gets it when the job was accepted and
 // as the operator API shows it. replayed marks the answer to a repeated
 // idempotency key.

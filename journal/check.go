@@ -31,9 +31,8 @@ func (p Problem) String() string { return p.Kind + " " + p.ID + ": " + p.Detail 
 // one event. It gives up to 1,000 problems; none means that all is well.
 //
 // An event of a job that was pruned is expected: events are kept for longer. A
-// Failed or Lost record whose event is gone is a problem, because nothing
-// deletes single events yet; whoever adds that leaves an empty row under the
-// event's id, which Check and Events understand.
+// Failed or Lost record whose event is gone is a problem, unless it was deleted,
+// which leaves an empty row under the event's id.
 //
 // On a live journal the page check runs in the writer, so writes wait for it;
 // the rest is one read transaction.

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,6 +56,11 @@ func (j *Journal) Jobs(filter broker.JobFilter) (broker.JobPage, error) {
 	if filter.Unfinished || (filter.Status != "" && !filter.Status.Final()) {
 		l.index = bucketUnfinished
 	}
+	if !filter.KeptAt.IsZero() {
+		if err := j.view(l.expired); err != nil {
+			return broker.JobPage{}, fmt.Errorf("list jobs: %w", err)
+		}
+	}
 	for !l.over {
 		if err := j.view(l.step); err != nil {
 			return broker.JobPage{}, fmt.Errorf("list jobs: %w", err)
@@ -74,6 +80,21 @@ type lister struct {
 	over    bool
 	page    broker.JobPage // without its jobs, which stand in records
 	records []record
+	hidden  map[string]bool // past their retention
+}
+
+// expired notes the jobs past their retention: usually few, or none, as they
+// are pruned. So the others are told apart without being decoded.
+func (l *lister) expired(tx *bbolt.Tx) error {
+	upTo := timeKey(l.filter.KeptAt.Add(-broker.Retention).Add(1), "")
+	c := tx.Bucket(bucketEnded).Cursor()
+	l.hidden = map[string]bool{}
+	for k, _ := c.First(); k != nil && bytes.Compare(k, upTo) < 0; k, _ = c.Next() {
+		if id, ok := idOfTimeKey(k); ok {
+			l.hidden[id] = true
+		}
+	}
+	return nil
 }
 
 func (l *lister) step(tx *bbolt.Tx) error {
@@ -110,10 +131,14 @@ func (l *lister) visit(id string, raw []byte) {
 		return
 	}
 	f := l.filter
+	if l.hidden[id] {
+		return
+	}
 	if (f.Status != "" && f.Status != status) || (f.Unfinished && status.Final()) {
 		return
 	}
-	plain := f.Tenant == "" && f.User == "" && f.Operation == "" && f.Backend == "" && f.CompletedBy.IsZero()
+	plain := f.Tenant == "" && f.User == "" && f.Operation == "" && f.Backend == "" && f.VesselID == "" && f.CompletedBy.IsZero() &&
+		f.CompletedAfter.IsZero() && f.SubmittedAfter.IsZero() && f.SubmittedBefore.IsZero()
 	inPage := l.page.Total >= f.Offset && (f.Limit <= 0 || len(l.records) < f.Limit)
 	if plain && !inPage {
 		l.page.Total++

@@ -125,6 +125,13 @@ func (j *Journal) pruneEvents(ctx context.Context, now time.Time) error {
 		err := j.view(func(tx *bbolt.Tx) error {
 			c := tx.Bucket(bucketEvents).Cursor()
 			for k, v := c.First(); k != nil && len(old) < chunk; k, v = c.Next() {
+				if made, ok := broker.EventIDTime(string(k)); len(v) == 0 && ok { // reserved for one that was deleted
+					if now.Sub(made) < EventRetention {
+						break
+					}
+					old = append(old, append([]byte(nil), k...))
+					continue
+				}
 				e := decodeEvent(string(k), v)
 				if e.EventType != EventUnreadable && now.Sub(e.CreatedAt) < EventRetention {
 					break

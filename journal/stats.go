@@ -59,8 +59,12 @@ func (j *Journal) Stats() (Stats, error) {
 	}
 	err := j.view(func(tx *bbolt.Tx) error {
 		s.DroppedLate = counter(tx.Bucket(bucketMeta), metaDropped)
-		s.Events = tx.Bucket(bucketEvents).Stats().KeyN
-		return nil
+		return tx.Bucket(bucketEvents).ForEach(func(_, v []byte) error {
+			if len(v) > 0 { // an empty row is reserved for an event that was deleted
+				s.Events++
+			}
+			return nil
+		})
 	})
 	if err != nil {
 		return Stats{}, fmt.Errorf("count the journal: %w", err)

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -23,6 +24,12 @@ type Family interface {
 	// Source is the family as the catalog takes it.
 	Source() catalog.Source
 	Open(ctx context.Context, hear broker.Hear) (broker.Conn, error)
+}
+
+// Unreadable refuses what needs a journal that cannot be read, and logs why.
+func Unreadable(log *slog.Logger, err error) error {
+	log.Error("the journal could not be read", slog.String("cause", err.Error()))
+	return broker.Refuse(broker.CodeJobJournal, "The journal could not be read; ask again.", nil)
 }
 
 // Joined is several families as one upstream.

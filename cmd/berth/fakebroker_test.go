@@ -15,6 +15,7 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/native/events"
 	"berth/journal"
 	"berth/transport/httpguard"
 	"berth/transport/rest"
@@ -55,17 +56,20 @@ func startFakeBroker(dir string, facts ...journalFacts) (string, func(), error) 
 		facts = append(facts, journalFacts{kept})
 	}
 	f := &fakeBroker{snapshot: fakeCatalog()}
+	down := make(chan struct{})
 	srv := httptest.NewServer(rest.New(rest.Options{
 		Guard: httpguard.New(httpguard.Options{Authenticate: httpguard.Bearers(func(token string) (broker.Principal, bool) {
 			return broker.LocalOperator, credential.Verify(token)
 		})}),
 		Calls: f, Views: f, Jobs: f, Journal: facts[0], Inspect: &inspector{journal: kept, state: dir}, Token: state,
+		Events: events.New(kept, time.Now, slog.New(slog.DiscardHandler)), Journalled: kept, Done: down,
 		Version: "test", RuntimeID: "life-0", Started: time.Now(), Log: slog.New(slog.DiscardHandler),
 	}))
 	if err := state.WritePort(strings.TrimPrefix(srv.URL, "http://")); err != nil {
 		return "", nil, err
 	}
 	return dir, func() {
+		close(down)
 		srv.Close()
 		if err := errors.Join(kept.Close(), state.RemovePort(), lock.Release()); err != nil {
 			panic(err)

@@ -31,6 +31,7 @@ var commands = []func(*app) *cobra.Command{
 	newBackendsCommand,
 	newSessionsCommand,
 	newJobsCommand,
+	newEventsCommand,
 	newJournalCommand,
 	newBackupCommand,
 	newRestoreCommand,

@@ -21,7 +21,10 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/config"
+	"berth/broker/live"
+	"berth/broker/native/events"
 	"berth/broker/native/meta"
+	"berth/broker/native/status"
 	"berth/broker/policy/proof"
 	"berth/broker/shape"
 	"berth/broker/shape/o200k"
@@ -77,7 +80,7 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), tier: readTier(a.getenv),
+	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), streamsEnd: make(chan struct{}), tier: readTier(a.getenv),
 		readOnlyProcess: o.readOnly || switchedOn(a.getenv, readOnlyVariable)}
 	defer b.close()
 	for _, note := range cfg.Notes {
@@ -143,6 +146,10 @@ type running struct {
 	// readOnlyProcess: nobody may do more than read.
 	readOnlyProcess bool
 	meta            *meta.Family
+	events          *events.Service
+	overview        *status.Service
+	live            live.Feed
+	streamsEnd      chan struct{} // closed when the last answers are sent
 	front           *mcpserver.Server
 	listener        net.Listener
 	server          *http.Server
@@ -218,7 +225,7 @@ func (b *running) startActors() error {
 		Journal: b.journal, Records: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
-		Observe:          b.metrics.Observe, Proofs: b.proofs(),
+		Observe:          b.metrics.Observe, Proofs: b.proofs(), Live: b.live.Publish,
 		Fatal: func(reason string) {
 			select {
 			case b.fatal <- reason:
@@ -267,6 +274,7 @@ func (b *running) listen(a *app) error {
 	}
 	b.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelDebug)}
+	b.server.RegisterOnShutdown(func() { close(b.streamsEnd) })
 	if b.listener, err = net.Listen("tcp", b.cfg.Broker.Listen); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
@@ -360,6 +368,7 @@ func (b *running) handler() (http.Handler, error) {
 	}
 	operator := rest.New(rest.Options{
 		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
+		Overview: b.overview, Events: b.events, Journalled: b.journal, Live: &b.live, Done: b.streamsEnd,
 		Metrics: b.metrics.Handler(), Credentials: b.access.desk, Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
 		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,

@@ -51,6 +51,13 @@ func testLists(t *testing.T, e Engine) {
 		{"tenant", broker.JobFilter{Tenant: "another"}, 0, nil},
 		{"operation", broker.JobFilter{Operation: "backend__rest", Unfinished: true}, 3, []string{"job_0007", "job_0005", "job_0001"}},
 		{"completed by", broker.JobFilter{CompletedBy: after(time.Hour)}, 1, []string{"job_0002"}},
+		{"completed after", broker.JobFilter{CompletedAfter: after(90 * time.Minute)}, 1, []string{"job_0003"}},
+		{"submitted after", broker.JobFilter{SubmittedAfter: after(7 * time.Second)}, 2, []string{"job_0008", "job_0007"}},
+		{"submitted before", broker.JobFilter{SubmittedBefore: after(time.Second)}, 1, []string{"job_0000"}},
+		{"vessel", broker.JobFilter{VesselID: "vsl_1"}, 0, nil},
+		{"one is past its retention", broker.JobFilter{KeptAt: after(broker.Retention + time.Hour), Limit: 2, Offset: 5}, 8, []string{"job_0003", "job_0001"}},
+		{"one is not yet", broker.JobFilter{KeptAt: after(broker.Retention + time.Hour - 1), Status: broker.JobSucceeded}, 1, []string{"job_0002"}},
+		{"all final ones are", broker.JobFilter{KeptAt: after(2 * broker.Retention), User: "operator"}, 4, []string{"job_0008", "job_0006", "job_0004", "job_0000"}},
 		{"nothing can be both", broker.JobFilter{Status: broker.JobFailed, Unfinished: true}, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

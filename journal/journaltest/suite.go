@@ -30,6 +30,10 @@ type Journal interface {
 	Watch(id string) (<-chan struct{}, func())
 	Events(after string, limit int) ([]broker.Event, error)
 	AppendEvent(ctx context.Context, e broker.Event) error
+	EventsPage(q broker.EventQuery) (broker.EventPage, error)
+	EventsAfter(cursor string, limit, size int) (broker.EventRun, error)
+	WatchEvents() (<-chan struct{}, func())
+	DeleteEvents(ctx context.Context, ids []string) ([]string, error)
 	SaveCatalog(ctx context.Context, c broker.StoredCatalog) error
 	Catalogs() ([]broker.StoredCatalog, error)
 	Put(ctx context.Context, c broker.RecordChange) (broker.Record, error)
@@ -66,7 +70,7 @@ func Run(t *testing.T, e Engine) {
 		run  func(*testing.T, Engine)
 	}{
 		{"Lifecycle", testLifecycle}, {"Idempotency", testIdempotency}, {"Lists", testLists},
-		{"Events", testEvents}, {"Restart", testRestart}, {"Retention", testRetention}, {"Results", testResults},
+		{"Events", testEvents}, {"EventLists", testEventLists}, {"EventDeletion", testEventDeletion}, {"Restart", testRestart}, {"Retention", testRetention}, {"Results", testResults},
 		{"Watch", testWatch}, {"Catalogs", testCatalogs}, {"Records", testRecords}, {"Refusals", testRefusals}, {"Faults", testFaults},
 		{"Closing", testClosing}, {"Concurrency", testConcurrency}, {"Histories", testHistories},
 	} {
@@ -228,14 +232,14 @@ func ids(jobs []broker.Job) []string {
 	return out
 }
 
-// events gives all events of some types.
+// events gives all events, or those of some types.
 func (r *rig) events(types ...string) []broker.Event {
 	r.t.Helper()
 	all, err := r.Events("", 0)
 	if err != nil {
 		r.t.Fatalf("events: %v", err)
 	}
-	return slices.DeleteFunc(all, func(e broker.Event) bool { return !slices.Contains(types, e.EventType) })
+	return slices.DeleteFunc(all, func(e broker.Event) bool { return len(types) > 0 && !slices.Contains(types, e.EventType) })
 }
 
 func (r *rig) dropped() uint64 {

@@ -38,6 +38,17 @@ type Share struct {
 	Burst     int
 }
 
+// CredentialRequest is the body of POST /api/v1/credentials.
+type CredentialRequest struct {
+	Tenant   string
+	User     string
+	Role     broker.Role
+	Label    string           `json:",omitempty"`
+	Profiles []string         `json:",omitempty"`
+	ReadOnly bool             `json:",omitempty"`
+	Shares   map[string]Share `json:",omitempty"`
+}
+
 func credentialView(r credential.Record) Credential {
 	v := Credential{CredentialID: r.ID, Tenant: r.Tenant, User: r.User, Role: r.Role, Label: text(r.Label), Profiles: list(r.Profiles), ReadOnly: r.ReadOnly,
 		Shares: map[string]Share{}, CreatedUTC: broker.FormatTime(r.CreatedAt), CreatedBy: r.CreatedBy, Revoked: r.RevokedAt != nil, RevokedBy: text(r.RevokedBy)}
@@ -75,13 +86,7 @@ func (a *api) createCredential(r *http.Request) (any, error) {
 	if a.Credentials == nil {
 		return nil, noCredentials()
 	}
-	var body struct {
-		Tenant, User, Label string
-		Role                broker.Role
-		Profiles            []string
-		ReadOnly            bool
-		Shares              map[string]Share
-	}
+	var body CredentialRequest
 	if err := decode(r.Body, &body); err != nil {
 		return nil, err
 	}

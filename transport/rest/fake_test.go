@@ -19,6 +19,8 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/native/events"
+	"berth/broker/native/status"
 	"berth/transport/httpguard"
 	"berth/transport/rest"
 )
@@ -206,7 +208,7 @@ type fakeJournal struct{ err error }
 
 func (j fakeJournal) Stats(context.Context) (any, error) { return map[string]int{"Commits": 3}, j.err }
 func (j fakeJournal) Check(context.Context) (any, error) {
-	return map[string]bool{"Clean": true}, j.err
+	return map[string]any{"Success": true, "Clean": true, "Problems": []string{}}, j.err
 }
 
 // fakeInspect gives what it has.
@@ -242,7 +244,7 @@ func (i *fakeInspect) Explain(_ context.Context, id string) (any, error) {
 	if i.err != nil {
 		return nil, i.err
 	}
-	return map[string]string{"JobId": id}, nil
+	return map[string]any{"JobId": id, "Status": "Running", "Explanation": []string{"It runs."}, "Next": "Wait.", "Event": nil}, nil
 }
 
 // handler is the API over f; change may alter the options.
@@ -251,6 +253,7 @@ func (f *fake) handler(log io.Writer, change ...func(*rest.Options)) http.Handle
 		log = io.Discard
 	}
 	o := rest.Options{Guard: httpguard.New(httpguard.Options{Authenticate: httpguard.Bearers(f.authenticate)}),
+		Overview: status.New(status.Options{Jobs: f, Now: func() time.Time { return at }, Log: slog.New(slog.DiscardHandler)}), Events: fakeEvents{}, Journalled: fakeEvents{}, Done: over(),
 		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "metric 1") }),
 		Surface: func(p *catalog.Profile) any { return map[string]string{"profile": p.Name()} },
@@ -303,3 +306,27 @@ func job(id string, status broker.JobStatus, age time.Duration) broker.Job {
 }
 
 func (f *fake) AcceptCatalog(context.Context, string) *broker.Refusal { return nil }
+
+// fakeEvents has nothing to tell and deletes what it is asked to.
+type fakeEvents struct{}
+
+func (fakeEvents) List(_ broker.EventQuery, p broker.PageRequest) (events.Page, error) {
+	return events.Page{Page: broker.NewPage[broker.EventView](p.Normal(), nil, 0, 0), Cursor: broker.FirstCursor}, nil
+}
+
+func (fakeEvents) Delete(_ context.Context, _ broker.Principal, id string) (events.Deleted, error) {
+	return events.Deleted{Status: "deleted", EventID: id}, nil
+}
+
+func (fakeEvents) EventsAfter(string, int, int) (broker.EventRun, error) {
+	return broker.EventRun{Last: broker.FirstCursor}, nil
+}
+
+func (fakeEvents) WatchEvents() (<-chan struct{}, func()) { return nil, func() {} }
+
+// over is the end of a broker that goes down: no stream waits there.
+func over() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}

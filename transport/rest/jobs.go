@@ -2,11 +2,13 @@ package rest
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
 
 	"berth/broker"
+	"berth/broker/native"
 	"berth/transport/httpguard"
 )
 
@@ -23,18 +25,14 @@ func (a *api) jobs(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	filter.KeptAt = a.Now()
 	found, err := a.Jobs.Jobs(filter)
 	if err != nil {
-		return nil, err
+		return nil, a.unread(err)
 	}
-	now := a.Now()
 	out := JobPage{Page: page([]json.RawMessage{}), UnreadableJournalRecords: found.Unreadable}
 	out.TotalRecords = found.Total
 	for _, job := range found.Jobs {
-		if job.Expired(now) { // past its retention and not pruned yet
-			out.TotalRecords--
-			continue
-		}
 		job.Result = nil
 		out.Objects = append(out.Objects, job.Handle(false))
 	}
@@ -77,9 +75,18 @@ func (a *api) job(r *http.Request) (any, error) {
 	}
 	job, err := a.awaitJob(r, r.PathValue("id"), time.Duration(seconds)*time.Second)
 	if err != nil {
-		return nil, err
+		return nil, a.unread(err)
 	}
 	return job.Handle(false), nil
+}
+
+// unread refuses what a journal did not give, unless the answer was one.
+func (a *api) unread(err error) error {
+	var refusal *broker.Refusal
+	if errors.Is(err, broker.ErrJobNotFound) || errors.Is(err, broker.ErrJournalBusy) || errors.As(err, &refusal) {
+		return err
+	}
+	return native.Unreadable(a.Log, err)
 }
 
 // maxWakes bounds the reads of one wait: a watch that signals without a change

@@ -4,12 +4,14 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/credential"
+	"berth/broker/live"
 	"berth/transport/httpguard"
 )
 
@@ -83,6 +85,24 @@ type Options struct {
 	Token   Token
 	Metrics http.Handler
 
+	// Overview tells how the broker stands, beside what Views shows, and what
+	// waits for an operator; nil: nobody does.
+	Overview Overview
+
+	// Events lists and deletes events, Journalled reads them for the streams;
+	// nil: 404. Live has what happens now and is in no journal; nil: nothing.
+	Events     Events
+	Journalled Journalled
+	Live       *live.Feed
+	// Done ends the streams when it is closed.
+	Done <-chan struct{}
+	// MaxStreams is how many may be open; more are refused as overloaded. Zero
+	// is 64.
+	MaxStreams int
+	// StreamWrite is how long a reader of a stream may take to accept a message
+	// before it is cut off; zero is 10 s.
+	StreamWrite time.Duration
+
 	// Credentials are those of the broker; nil: 404.
 	Credentials Credentials
 	// Accept is who takes the lists of pinned backends; nil: nobody.
@@ -105,7 +125,8 @@ type Options struct {
 	// PromoteAfter is how long a call waits before it becomes a job, when
 	// neither the request nor the verb says; zero is 45 s.
 	PromoteAfter time.Duration
-	// KeepAlive is how often a waiting call writes white space; zero is 10 s.
+	// KeepAlive is how often a waiting call writes white space, and a stream a
+	// comment; zero is 10 s.
 	KeepAlive time.Duration
 	// CatalogWait is how long a list or an unknown name waits for backends of
 	// which nothing is known yet; zero is 5 s.
@@ -123,7 +144,9 @@ type Options struct {
 
 type api struct {
 	Options
-	waiting chan struct{} // a token for each open wait
+	waiting   chan struct{} // a token for each open wait
+	streaming chan struct{} // and for each stream
+	described func() ([]byte, error)
 }
 
 // wait takes one of the places of those who wait; free gives it back.
@@ -151,6 +174,12 @@ func New(o Options) http.Handler {
 	if o.CatalogWait <= 0 {
 		o.CatalogWait = 5 * time.Second
 	}
+	if o.MaxStreams <= 0 {
+		o.MaxStreams = 64
+	}
+	if o.StreamWrite <= 0 {
+		o.StreamWrite = 10 * time.Second
+	}
 	if o.MaxWaiting <= 0 {
 		o.MaxWaiting = 1024
 	}
@@ -163,7 +192,8 @@ func New(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &api{Options: o, waiting: make(chan struct{}, o.MaxWaiting)}
+	a := &api{Options: o, waiting: make(chan struct{}, o.MaxWaiting), streaming: make(chan struct{}, o.MaxStreams),
+		described: sync.OnceValues(OpenAPI)}
 	guarded := o.Guard.Wrap(a.mux())
 	open := a.open()
 	return httpguard.Recover(o.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

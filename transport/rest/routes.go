@@ -58,6 +58,12 @@ var routes = []Route{
 	{"POST", "/api/v1/credentials", "Makes a credential; the answer is the only one that has its Token.", Administrators, maxSmallBody, answering((*api).createCredential)},
 	{"POST", "/api/v1/credentials/{id}/revoke", "Ends a credential at once, and what it has open.", Administrators, maxSmallBody, answering((*api).revokeCredential)},
 	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", Administrators, maxSmallBody, answering((*api).rotateToken)},
+	{Method: "GET", Path: "/api/v1/status/health", Summary: "Whether the broker answers, since when, and its version.", maxBody: maxSmallBody, handler: answering((*api).health)},
+	{Method: "GET", Path: "/api/v1/inbox", Summary: "What waits for an operator, the gravest first.", maxBody: maxSmallBody, handler: answering((*api).inbox)},
+	{Method: "GET", Path: "/api/v1/events", Summary: "Events of the journal, newest first, in pages.", maxBody: maxSmallBody, handler: answering((*api).events)},
+	{Method: "DELETE", Path: "/api/v1/events/{id}", Summary: "Deletes one event; what it tells of does not change.", maxBody: maxSmallBody, handler: answering((*api).deleteEvent)},
+	{Method: "GET", Path: "/api/v1/events/stream", Summary: "Events as they are written, as server-sent events; ?cursor= or Last-Event-ID goes on from there, ?live=true adds changes of jobs.", maxBody: maxSmallBody, handler: func(a *api) http.Handler { return http.HandlerFunc(a.stream) }},
+	{Method: "GET", Path: "/api/v1/openapi.json", Summary: "The OpenAPI 3.1 document of these routes.", maxBody: maxSmallBody, handler: func(a *api) http.Handler { return http.HandlerFunc(a.openAPI) }},
 }
 
 // Routes lists the rows of the operator API, in the order in which they are
@@ -90,18 +96,31 @@ func (a *api) open() map[string]http.Handler {
 // with another method, and one for unknown paths.
 func (a *api) mux() http.Handler {
 	mux := http.NewServeMux()
-	methods := map[string][]string{}
+	var methods []string // of any route
 	for _, r := range routes {
 		if r.Scope == Everyone {
 			continue
 		}
 		mux.Handle(r.Method+" "+r.Path, a.admit(r, a.readBody(r.maxBody, r.handler(a))))
-		methods[r.Path] = append(methods[r.Path], r.Method)
+		if !slices.Contains(methods, r.Method) {
+			methods = append(methods, r.Method)
+		}
 	}
-	for path, allowed := range methods {
-		mux.Handle(path, otherMethod(strings.Join(allowed, ", ")))
-	}
-	mux.Handle("/", http.HandlerFunc(notFound))
+	// A pattern for every method of a path would contradict a wildcard beside it
+	// (events/stream, events/{id}), so the mux itself is asked.
+	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var allowed []string
+		for _, m := range methods {
+			if _, pattern := mux.Handler(&http.Request{Method: m, URL: r.URL, Host: r.Host}); pattern != "/" {
+				allowed = append(allowed, m)
+			}
+		}
+		if len(allowed) > 0 {
+			otherMethod(strings.Join(allowed, ", ")).ServeHTTP(w, r)
+			return
+		}
+		notFound(w, r)
+	}))
 	return mux
 }
 

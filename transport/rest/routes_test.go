@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/actors"
 	"berth/transport/rest"
@@ -185,6 +186,51 @@ func TestStatusCountsAndAdmitsWhatItDoesNotKnow(t *testing.T) {
 	status, body := ask(t, f.handler(nil), "GET", "/api/v1/status", "")
 	if counts := object(t, body)["Counts"].(map[string]any); status != 200 || counts["Jobs"] != nil || counts["UnfinishedJobs"] != nil {
 		t.Errorf("status %d, an unreadable journal counts as %v", status, counts)
+	}
+}
+
+func TestStatusIsAlsoWhatTheVerbAnswers(t *testing.T) {
+	f := newFake(t)
+	f.jobs = append(f.jobs, job("job_2", "Running", 0))
+	_, body := ask(t, f.handler(nil), "GET", "/api/v1/status", "")
+	s := object(t, body)
+	if s["UnfinishedJobCount"] != json.Number("1") || s["UnreadableJournalRecords"] != json.Number("1") || s["TimestampUtc"] != "2026-11-30T12:00:00Z" {
+		t.Errorf("%s", body)
+	}
+	if captains, there := s["TotalCaptains"]; !there || captains != nil {
+		t.Errorf("captains are %v", captains)
+	}
+	_, body = ask(t, f.handler(nil, func(o *rest.Options) { o.Overview = nil }), "GET", "/api/v1/status", "")
+	if _, there := object(t, body)["TotalCaptains"]; there {
+		t.Errorf("%s", body)
+	}
+}
+
+func TestTheInboxIsABareList(t *testing.T) {
+	f := newFake(t)
+	if status, body := ask(t, f.handler(nil), "GET", "/api/v1/inbox", ""); status != 200 || body != "[]\n" {
+		t.Errorf("status %d, body %s", status, body)
+	}
+	f.jobs = append(f.jobs, job("job_1", "Lost", time.Hour), job("job_0", "Lost", 50*time.Hour))
+	_, body := ask(t, f.handler(nil), "GET", "/api/v1/inbox", "")
+	var items []map[string]any
+	if err := json.Unmarshal([]byte(body), &items); err != nil || len(items) != 1 || items[0]["kind"] != "job_lost" || items[0]["entityId"] != "job_1" || items[0]["severity"] != "Warning" {
+		t.Errorf("%s (%v)", body, err)
+	}
+	f.err = errors.New("journal gone")
+	if status, _ := ask(t, f.handler(nil), "GET", "/api/v1/inbox", ""); status != 503 {
+		t.Errorf("an unreadable journal gives %d", status)
+	}
+	if status, _ := ask(t, f.handler(nil, func(o *rest.Options) { o.Overview = nil }), "GET", "/api/v1/inbox", ""); status != 404 {
+		t.Errorf("status %d", status)
+	}
+}
+
+func TestHealthHasItsFiveFields(t *testing.T) {
+	status, body := ask(t, newFake(t).handler(nil), "GET", "/api/v1/status/health", "")
+	want := `{"Status":"healthy","Timestamp":"2026-11-30T12:00:00Z","StartUtc":"2026-11-30T11:59:00Z","Uptime":"1m0s","Version":"v1"}` + "\n"
+	if status != 200 || body != want {
+		t.Errorf("status %d, body %s", status, body)
 	}
 }
 

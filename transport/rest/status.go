@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/native/status"
 )
 
 func (a *api) status(r *http.Request) (any, error) {
@@ -35,7 +37,35 @@ func (a *api) status(r *http.Request) (any, error) {
 	if open, err := a.Jobs.Jobs(broker.JobFilter{Unfinished: true, Limit: 1}); err == nil {
 		s.Counts.UnfinishedJobs = &open.Total
 	}
+	if a.Overview != nil {
+		report := a.Overview.Report()
+		s.Report = &report
+	}
 	return s, nil
+}
+
+// Overview is the service behind the verbs of status; *status.Service is one.
+type Overview interface {
+	Report() status.Report
+	Inbox() (status.Inbox, error)
+}
+
+// inbox answers with the bare list (contracts/native.md section 21).
+func (a *api) inbox(*http.Request) (any, error) {
+	if a.Overview == nil {
+		return nil, broker.Refuse(broker.CodeNotFound, "Nothing waits in an inbox here.", nil)
+	}
+	box, err := a.Overview.Inbox()
+	if err != nil {
+		return nil, fmt.Errorf("read the inbox: %w", err)
+	}
+	return box.Items, nil
+}
+
+func (a *api) health(*http.Request) (any, error) {
+	now := a.Now()
+	return Health{Status: "healthy", Timestamp: broker.FormatTime(now), StartUTC: broker.FormatTime(a.Started),
+		Uptime: now.Sub(a.Started).Truncate(time.Second).String(), Version: a.Version}, nil
 }
 
 func (a *api) backends(r *http.Request) (any, error) {

@@ -6,6 +6,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/broker/native/status"
 )
 
 // The shapes of the answers, PascalCase; a nil pointer is unknown and null.
@@ -19,6 +20,17 @@ type Status struct {
 	// UptimeSeconds is whole seconds.
 	UptimeSeconds int64
 	Counts        Counts
+	// What the verb `status` answers; left out where nobody tells it.
+	*status.Report
+}
+
+// Health is the answer of GET /api/v1/status/health.
+type Health struct {
+	Status    string // healthy; a broker that is not gives no answer
+	Timestamp string
+	StartUTC  string `json:"StartUtc"`
+	Uptime    string // such as 26h3m12s
+	Version   string
 }
 
 // Counts are what the broker holds at this moment.
@@ -153,9 +165,11 @@ type Job struct {
 	CompletedAtUTC *string `json:"CompletedAtUtc"`
 	Result         json.RawMessage
 	FailureMessage *string
+	ObjectiveID    *string `json:"ObjectiveId"`
+	VesselID       *string `json:"VesselId"`
 	Reason         *string
 	Refusal        json.RawMessage
-	Replayed       bool
+	Replayed       bool `json:",omitempty"`
 }
 
 // CallRequest is the body of POST /api/v1/calls.

@@ -91,7 +91,9 @@ func (p property) convert(text string) (string, bool) {
 
 // missing has the required properties whose absence has a code of its own.
 var missing = map[string]broker.Code{
-	"jobId": broker.CodeMissingJobID,
+	"jobId":   broker.CodeMissingJobID,
+	"eventId": broker.CodeMissingEventID,
+	"ids":     broker.CodeMissingIDs,
 }
 
 // NativeRefusal judges normalised arguments of a native verb. A required
