@@ -66,9 +66,18 @@ func (o *offer) ticket() admission.Ticket {
 		lane = broker.LaneJobs
 	}
 	return admission.Ticket{
-		ID: o.call.ID, Lane: lane, Principal: o.call.Principal.Key(), Session: o.call.Session,
+		ID: o.call.ID, Lane: lane, Principal: o.call.Principal.Key(), Session: fairness(o.call),
 		Weight: 1, Cost: max(1, o.call.Seats), Bytes: o.call.Bytes(), QueueTimeout: o.queueTimeout,
 	}
+}
+
+// fairness is who shares a principal's part: its sessions, and without a session
+// those who take part in the board (DESIGN section 6).
+func fairness(c *broker.Call) string {
+	if c.Session == "" && c.Origin.Participant != "" {
+		return "participant " + c.Origin.Participant
+	}
+	return c.Session
 }
 
 // mismatch refuses a call that names another incarnation than the live one.

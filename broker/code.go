@@ -69,6 +69,22 @@ const (
 	CodeRestoreBlocked      Code = "restore_blocked_by_work"
 	CodeRestoreDiffers      Code = "restore_result_differs"
 	CodeBrokerRunning       Code = "broker_running"
+
+	CodeMissingContent     Code = "missing_content"
+	CodeMissingAuthorName  Code = "missing_author_name"
+	CodeMissingParticipant Code = "missing_participant_key"
+	CodeMissingDisplayName Code = "missing_display_name"
+	CodeMissingSubject     Code = "missing_subject"
+	CodeMissingClaimID     Code = "missing_claim_id"
+	CodeMissingIDs         Code = "missing_ids"
+	CodeInvalidParticipant Code = "invalid_participant_key"
+	CodeInvalidRoomKey     Code = "invalid_room_key"
+	CodeInvalidAction      Code = "invalid_action"
+	CodeInvalidRuntime     Code = "invalid_runtime"
+	CodeSignalNotWake      Code = "signal_not_wake"
+	CodeWakeNotAddressed   Code = "wake_not_addressed_to_caller"
+	CodeWakeOwnerOnly      Code = "wake_owner_only"
+	CodeServerPath         Code = "server_path_forbidden"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -133,6 +149,22 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeRestoreBlocked:      {false},
 	CodeRestoreDiffers:      {false},
 	CodeBrokerRunning:       {true},
+
+	CodeMissingContent:     {false},
+	CodeMissingAuthorName:  {false},
+	CodeMissingParticipant: {false},
+	CodeMissingDisplayName: {false},
+	CodeMissingSubject:     {false},
+	CodeMissingClaimID:     {false},
+	CodeMissingIDs:         {false},
+	CodeInvalidParticipant: {false},
+	CodeInvalidRoomKey:     {false},
+	CodeInvalidAction:      {false},
+	CodeInvalidRuntime:     {false},
+	CodeSignalNotWake:      {false},
+	CodeWakeNotAddressed:   {false},
+	CodeWakeOwnerOnly:      {false},
+	CodeServerPath:         {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -97,7 +97,9 @@ type Facts struct {
 	Required     bool // in the required set of every profile that is not exact
 	ResultTokens shape.Budget
 	Scope        []broker.Role // who sees it; empty: every authenticated caller
-	Transports   []Transport   // where it is served; empty: everywhere
+	// Participants: a caller that takes part in the board sees it, whatever Scope says.
+	Participants bool
+	Transports   []Transport // where it is served; empty: everywhere
 	Next         []Next
 }
 
@@ -136,6 +138,7 @@ type Verb struct {
 	Required     bool
 	ResultTokens shape.Budget
 	Scope        []broker.Role
+	Participants bool
 	Transports   []Transport
 	Next         []Next
 	// Changed is the digest of what a pinned backend lists now; empty: it lists

@@ -28,6 +28,8 @@ type Class struct {
 	Role broker.Role
 	// Transport filters by where each verb is served; empty filters nothing.
 	Transport Transport
+	// Participant is a caller that takes part in the board.
+	Participant bool
 }
 
 // sees reports whether a role's or a transport's callers may know of a verb.
@@ -39,7 +41,7 @@ func (c Class) sees(v *Verb) bool {
 	case "":
 		return true
 	case broker.GlobalAdministrator, broker.TenantAdministrator, broker.User:
-		return len(v.Scope) == 0 || slices.Contains(v.Scope, c.Role)
+		return len(v.Scope) == 0 || slices.Contains(v.Scope, c.Role) || (c.Participant && v.Participants)
 	}
 	return false // nobody is anonymous
 }
@@ -70,6 +72,7 @@ func (p *Profile) As(c Class) *Profile {
 		if p.class.Transport != "" {
 			c.Transport = p.class.Transport
 		}
+		c.Participant = c.Participant || p.class.Participant
 	}
 	if c.All {
 		c.Surface = "" // every verb: its surface's, too

@@ -21,6 +21,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/config"
+	"berth/broker/native/board"
 	"berth/broker/native/meta"
 	"berth/broker/policy/proof"
 	"berth/broker/shape"
@@ -134,6 +135,8 @@ type running struct {
 	// readOnlyProcess: nobody may do more than read.
 	readOnlyProcess bool
 	meta            *meta.Family
+	board           *board.Board
+	agentWake       *actors.AgentWake
 	front           *mcpserver.Server
 	listener        net.Listener
 	server          *http.Server
@@ -294,6 +297,7 @@ func (b *running) goDown() error {
 		b.log.Warn("calls were still running at the end of the drain", slog.Int("calls", open))
 	}
 	b.system.Stop(drain)
+	b.agentWake.Stop()
 	last, done := context.WithTimeout(context.Background(), lastAnswers)
 	defer done()
 	if err := b.server.Shutdown(last); err != nil {
@@ -313,6 +317,9 @@ func (b *running) close() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		b.system.Stop(ended)
+	}
+	if b.agentWake != nil {
+		b.agentWake.Stop()
 	}
 	var problems []error
 	if b.listener != nil {
@@ -336,7 +343,7 @@ func (b *running) handler() (http.Handler, error) {
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, Tier: b.tier.Name, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
 		Shaping:  mcpserver.Shaping{Counter: o200k.Counter{}, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},
-		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess,
+		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess, Wakes: b.board,
 		Guard: checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ func (b *running) addNative(opts *actors.Options) {
 		},
 		Standing: func(backend string) (string, string) { return b.system.Standing(backend) },
 	})
-	joined := native.Join(family, b.meta)
+	joined := native.Join(family, b.meta, b.openBoard(family.Source().Server))
 	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},

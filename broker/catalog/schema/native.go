@@ -91,7 +91,14 @@ func (p property) convert(text string) (string, bool) {
 
 // missing has the required properties whose absence has a code of its own.
 var missing = map[string]broker.Code{
-	"jobId": broker.CodeMissingJobID,
+	"jobId":          broker.CodeMissingJobID,
+	"content":        broker.CodeMissingContent,
+	"authorName":     broker.CodeMissingAuthorName,
+	"participantKey": broker.CodeMissingParticipant,
+	"displayName":    broker.CodeMissingDisplayName,
+	"ids":            broker.CodeMissingIDs,
+	"action":         broker.CodeInvalidAction,
+	"runtime":        broker.CodeInvalidRuntime,
 }
 
 // NativeRefusal judges normalised arguments of a native verb. A required
