@@ -7,6 +7,18 @@ const maxParticipant = 128
 // 128 of A-Z a-z 0-9 . _ : - (contracts/native.md section 1.9).
 func ParticipantKey(text string) bool { return boardKey(text, maxParticipant) }
 
+// ParticipantHeader carries the key. It is canonical.
+const ParticipantHeader = "X-Armada-Participant"
+
+// Participant reads the values of the header. What is no key, or more than one,
+// is nobody.
+func Participant(values []string) string {
+	if len(values) != 1 || !ParticipantKey(values[0]) {
+		return ""
+	}
+	return values[0]
+}
+
 // maxRoom is the longest key of a room.
 const maxRoom = 64
 

@@ -10,21 +10,18 @@ import (
 	"strings"
 	"time"
 
-	"berth/actors"
 	"berth/broker"
 	"berth/broker/native"
 	"berth/broker/native/board"
 	"berth/transport/guard"
 )
 
-// openBoard makes the coordination board over the journal, and who starts what
-// its wakes start.
+// openBoard makes the coordination board over the journal.
 func (b *running) openBoard(server broker.ServerInfo) *native.Verbs {
 	c := b.cfg.Broker.AgentWake
 	b.board = board.New(board.Options{Store: b.journal, Now: time.Now, Random: rand.Reader, Log: b.log, Due: func() { b.agentWake.Due() },
 		AgentWake: board.AgentWake{ParticipantKey: c.ParticipantKey, DeliveryMode: c.DeliveryMode, Runtime: c.Runtime, SessionID: c.SessionID,
 			Command: c.Command, WorkingDirectory: c.WorkingDirectory}})
-	b.agentWake = actors.StartAgentWake(b.board, b.launchWake, time.Now, b.log)
 	return board.NewFamily(b.board, native.Options{RuntimeID: b.runtimeID, Server: server, Now: time.Now, Log: b.log})
 }
 

@@ -228,6 +228,7 @@ func (b *running) startActors() error {
 	case err != nil:
 		return fmt.Errorf("start the actors: %w", err)
 	}
+	b.agentWake = actors.StartAgentWake(b.board, b.launchWake, time.Now, b.log)
 	weigh(b.system.Catalog(), b.log)
 	if err := b.metrics.Watch(b.system); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
@@ -354,7 +355,7 @@ func (b *running) handler() (http.Handler, error) {
 		return nil, err
 	}
 	operator := rest.New(rest.Options{
-		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
+		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir, Board: b.board,
 		Metrics: b.metrics.Handler(), Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
 		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,

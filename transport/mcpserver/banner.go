@@ -17,9 +17,6 @@ import (
 // It is added in every profile that has mark_signal_read. An exact profile of a
 // backend has not, and stays as its backend answers: nothing there could end it.
 
-// headerParticipant is the caller's key on the board. It is canonical.
-const headerParticipant = "X-Armada-Participant"
-
 // Wakes is who knows of them.
 type Wakes interface {
 	// Banner is the text for a participant; empty: nothing is unread. verb is the
@@ -34,14 +31,6 @@ const (
 	// for any more.
 	maxLookups = 64
 )
-
-// participant reads the header. What is no key, or more than one, is nobody.
-func participantOf(values []string) string {
-	if len(values) != 1 || !broker.ParticipantKey(values[0]) {
-		return ""
-	}
-	return values[0]
-}
 
 // unbannered already answer with all wakes.
 var unbannered = map[string]bool{board.VerbRead: true, board.VerbHeartbeat: true}

@@ -15,7 +15,7 @@ func (r *bridge) scope(h http.Header) {
 		h.Set(headerReadOnly, r.ReadOnly)
 	}
 	if r.Participant != "" {
-		h.Set(headerParticipant, r.Participant)
+		h.Set(broker.ParticipantHeader, r.Participant)
 	}
 	if r.Instance != nil {
 		h.Set(headerInstance, encodeInstance(r.Instance))

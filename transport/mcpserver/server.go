@@ -128,7 +128,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
 		accept: parseAccept(r), principal: principal, profile: profile,
-		participant: participantOf(r.Header[headerParticipant])}
+		participant: broker.Participant(r.Header[broker.ParticipantHeader])}
 	if refusal := s.readScope(rq); refusal != nil {
 		status := http.StatusBadRequest
 		if refusal.Code == broker.CodeInstanceForbidden {

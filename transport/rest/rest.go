@@ -73,6 +73,8 @@ type Options struct {
 	Inspect Inspect
 	Token   Token
 	Metrics http.Handler
+	// Board is the coordination room; nil: 404.
+	Board Board
 
 	// Accept is who takes the lists of pinned backends; nil: nobody.
 	Accept Accepter

@@ -43,6 +43,9 @@ var routes = []Route{
 	{"GET", "/api/v1/journal/dump", "Every record and event as lines of JSON (?results=true with results); the last line says Kind end.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.dump) }},
 	{"GET", "/api/v1/jobs/{id}/explain", "What happened to a job, in sentences.", false, maxSmallBody, answering((*api).explain)},
 	{"GET", "/api/v1/backup", "A verified copy of the journal as a ZIP file.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.backup) }},
+	{"GET", "/api/v1/board", "A room of the coordination board (?room=&limit=&after=&participant=&full=true).", false, maxSmallBody, answering((*api).readBoard)},
+	{"POST", "/api/v1/board", "Posts a note.", false, maxNote, answering((*api).postNote)},
+	{"POST", "/api/v1/signals/{id}/read", "Marks a signal as read.", false, maxSmallBody, answering((*api).readSignal)},
 	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", false, maxSmallBody, answering((*api).rotateToken)},
 }
 

@@ -31,7 +31,7 @@ const (
 const room = `"roomKey":{"type":"string","description":"default: fleet"}`
 
 const (
-	postEntry = `{"name":"coordination_post","title":"Post a note","description":"Post a note to the coordination board, for everybody in the room or, with toParticipantKey, for one participant, who is woken with it: its next tool result says so until the wake is marked read.",` +
+	postEntry = `{"name":"coordination_post","title":"Post a note","description":"Post a note to the coordination board, for everybody in the room or, with toParticipantKey, for one participant, who is woken with it: its next tool result says so until it acknowledges the wake.",` +
 		`"inputSchema":{"type":"object","properties":{"content":{"type":"string","maxLength":65536},"authorName":{"type":"string","maxLength":128,"description":"Who writes."},` +
 		`"authorId":{"type":"string","maxLength":128,"description":"Your participant key; default: that of your session, else authorName."},` + room + `,` +
 		`"voyageId":{"type":"string","maxLength":128},"missionId":{"type":"string","maxLength":128},"vesselId":{"type":"string","maxLength":128},"incidentId":{"type":"string","maxLength":128},` +
@@ -50,7 +50,7 @@ const (
 		`"ttlHours":{"type":"number","default":4,"description":"0.5 to 72"},"claimId":{"type":"string","description":"of the claim to release"},` + room + `},"required":["action"]},"annotations":{"openWorldHint":false}}`
 	markEntry = `{"name":"mark_signal_read","title":"Mark a wake as read","description":"Mark a signal as read, once you have acted on it. The ids of your unread wakes are in the answers of coordination_read and coordination_heartbeat.",` +
 		`"inputSchema":{"type":"object","properties":{"signalId":{"type":"string"}},"required":["signalId"]},"annotations":{"idempotentHint":true,"openWorldHint":false}}`
-	deleteEntry = `{"name":"delete_signals","title":"Delete signals","description":"Take signals away, by their ids: each is marked as read and kept.",` +
+	deleteEntry = `{"name":"delete_signals","title":"Delete signals","description":"Take signals away, by their ids: they count as read and are kept.",` +
 		`"inputSchema":{"type":"object","properties":{"ids":{"type":"array","items":{"type":"string"},"maxItems":1000}},"required":["ids"]},"annotations":{"idempotentHint":true,"openWorldHint":false}}`
 	registerEntry = `{"name":"register_agentwake_session","title":"Register a process target","description":"Register the one process target that a wake starts, until the broker stops. Its participant key goes before the configured one.",` +
 		`"inputSchema":{"type":"object","properties":{"runtime":{"type":"string","description":"Claude, Codex or OpenCode"},"participantKey":{"type":"string"},` +
@@ -126,7 +126,7 @@ func (v verbs) read(_ context.Context, ask native.Ask) (any, error) {
 	if q.After, err = ParseTime("afterUtc", args.AfterUtc); err != nil {
 		return nil, err
 	}
-	q.Limit = int(clamped(args.Limit, defaultLimit, 1, maxLimit))
+	q.Limit = int(clamped(args.Limit, DefaultLimit, 1, MaxLimit))
 	q.ActiveWithin = time.Duration(clamped(args.ActiveWithinMinutes, defaultActive.Minutes(), 1, 60) * float64(time.Minute))
 	return v.board.Read(caller(ask), q)
 }

@@ -237,9 +237,10 @@ type Room struct {
 	UnreadWakes           []Signal
 }
 
+// How many notes an answer holds.
 const (
-	defaultLimit = 50
-	maxLimit     = 500
+	DefaultLimit = 50
+	MaxLimit     = 500
 )
 
 // Read gives a room as the caller sees it.
@@ -302,9 +303,9 @@ func (b *Board) notes(who Caller, room string, q Query) ([]found, error) {
 	}
 	limit := q.Limit
 	if limit == 0 {
-		limit = defaultLimit
+		limit = DefaultLimit
 	}
-	limit = min(max(limit, 1), maxLimit)
+	limit = min(max(limit, 1), MaxLimit)
 	var all []found
 	for _, l := range lists {
 		query := broker.RecordQuery{Kind: l.kind, Key: l.key, Limit: limit, Newest: q.After.IsZero()}
