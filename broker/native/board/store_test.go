@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"berth/broker"
@@ -146,8 +145,8 @@ func as(p broker.Principal, participant string, now time.Time) board.Caller {
 }
 
 // must gives a value that has no error.
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
+func must[T any](v T, err error) func(fataler) T {
+	return func(t fataler) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -183,3 +182,9 @@ func payloads(wakes []board.Signal) string {
 func seconds(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
 
 func text(n int) string { return fmt.Sprintf("n%d", n) }
+
+// fataler is a test, or one run of a property.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
