@@ -83,35 +83,40 @@ func (a *AgentWake) loop() {
 }
 
 // run is one run, from what is unread to the record of its end.
-func (a *AgentWake) run() (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v: %s", p, debug.Stack())
-		}
-	}()
+func (a *AgentWake) run() error {
 	next, ok, err := a.book.NextRun()
 	if err != nil || !ok {
 		return err
 	}
 	started := a.now()
-	err = a.noted(func(ctx context.Context) error { return a.book.RunStarted(ctx, next, started) })
-	if err != nil { // what nobody could find afterwards is not started
+	if err := a.noted(func(ctx context.Context) error { return a.book.RunStarted(ctx, next, started) }); err != nil { // what nobody could find afterwards is not started
 		return fmt.Errorf("note a run: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, WakeLimit)
 	defer cancel()
 	failed, reason := true, ""
-	switch err := a.launch(ctx, next); {
+	switch err := a.launched(ctx, next); {
+	case err == nil:
+		failed, reason = false, "has ended"
 	case a.ctx.Err() != nil:
 		reason = "was ended by the stop of the broker"
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		reason = "ran for " + WakeLimit.String() + " and was killed with all that it had started"
-	case err != nil:
-		reason = err.Error()
 	default:
-		failed, reason = false, "has ended"
+		reason = err.Error()
 	}
 	return a.noted(func(ctx context.Context) error { return a.book.RunEnded(ctx, next, started, a.now(), failed, reason) })
+}
+
+// launched keeps a panic from ending the owner of all runs.
+func (a *AgentWake) launched(ctx context.Context, run broker.WakeRun) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.log.Error("panic while a wake's process ran", slog.String("panic", fmt.Sprint(p)), slog.String("stack", string(debug.Stack())))
+			err = errors.New("failed in the broker; its log has the cause")
+		}
+	}()
+	return a.launch(ctx, run)
 }
 
 // noted writes to the book also when the broker stops.

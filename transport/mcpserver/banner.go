@@ -73,6 +73,7 @@ func (s *Server) lookUp(rq *request, c aimed, verb string) string {
 		text, err := s.opts.Wakes.Banner(rq.principal, rq.participant, verb)
 		if err != nil {
 			s.opts.Logger.Warn("a banner was left out", slog.String("call", c.id), slog.String("cause", err.Error()))
+			text = ""
 		}
 		found <- text
 	}()
