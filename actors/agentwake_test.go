@@ -86,7 +86,7 @@ func TestWakesStartOneProcessAtATime(t *testing.T) {
 		for range 100 { // while one runs: one more run, however many
 			a.Due()
 		}
-		time.Sleep(10 * time.Minute)
+		elapse(10 * time.Minute)
 		synctest.Wait()
 		if got, want := book.said(), "started 4\n4 failed=false after 1m0s: has ended\nstarted 3\n3 failed=false after 1m0s: has ended"; got != want || most != 1 {
 			t.Errorf("%d at once:\n%s", most, got)
@@ -105,7 +105,7 @@ func TestAProcessThatRunsTooLongIsKilledAndTheNextStarts(t *testing.T) {
 		a.Due()
 		synctest.Wait()
 		a.Due()
-		time.Sleep(WakeLimit + time.Second)
+		elapse(WakeLimit + time.Second)
 		synctest.Wait()
 		if got, want := book.said(), "started 1\n1 failed=true after 10m0s: ran for 10m0s and was killed with all that it had started\nstarted 0\n0 failed=false after 0s: has ended"; got != want {
 			t.Errorf("got\n%s", got)
