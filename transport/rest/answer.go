@@ -48,7 +48,6 @@ var statuses = map[broker.Code]int{
 	broker.CodeUnauthorized:        http.StatusUnauthorized,
 	broker.CodeOriginForbidden:     http.StatusForbidden,
 	broker.CodeGlobalAdministrator: http.StatusForbidden,
-	broker.CodeServerPath:          http.StatusForbidden,
 	broker.CodeWakeNotAddressed:    http.StatusForbidden,
 	broker.CodeWakeOwnerOnly:       http.StatusForbidden,
 	broker.CodeNotFound:            http.StatusNotFound,
