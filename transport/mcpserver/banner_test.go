@@ -107,6 +107,9 @@ func TestABannerStandsOnTheResultOfAnyVerb(t *testing.T) {
 		{"another board verb", "/mcp", toolCallOf("agentwake_status", `{}`), []string{header, "lane-a"}, true},
 		{"a session that only reads", "/mcp", toolCallOf("job_status", `{"jobId":"j"}`), []string{header, "lane-a", headerReadOnly, "1"}, true},
 
+		{"without sessions", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"fs__fail","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+			[]string{header, "lane-a", "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "fs__fail"}, true},
+
 		{"a read of the board", "/mcp", toolCallOf("coordination_read", `{}`), []string{header, "lane-a"}, false},
 		{"a read by its other name", "/mcp", toolCallOf("armada_coordination_read", `{}`), []string{header, "lane-a"}, false},
 		{"a heartbeat", "/mcp", toolCallOf("coordination_heartbeat", `{"participantKey":"lane-a","displayName":"a"}`), []string{header, "lane-a"}, false},

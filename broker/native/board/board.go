@@ -45,6 +45,9 @@ type Options struct {
 	// AgentWake is what the configuration says; the zero value has no participant
 	// and starts nothing.
 	AgentWake AgentWake
+	// Team lets everybody acknowledge without a participant key inside their
+	// tenant; otherwise only a global administrator does.
+	Team bool
 	// Due is told that a wake should start the process target. It must not block;
 	// nil: nothing is started.
 	Due func()

@@ -248,6 +248,8 @@ func TestWakesAreAcknowledgedByWhomTheyAreFor(t *testing.T) {
 		{"its addressee", as(member("t1"), "k", now), directed, board.Marked, ""},
 		{"again", as(member("t1"), "k", now), directed, board.AlreadyRead, ""},
 		{"unaddressed, by the owner", as(admin, "owner", now), unaddressed, board.Marked, ""},
+		{"no header, and no administrator", as(member("t1"), "", now), "sig_mail", "", broker.CodeGlobalAdministrator},
+		{"no header, no administrator, a wake of the broker", as(member("t1"), "", now), unaddressed, board.NotFound, ""},
 		{"no header: any", as(admin, "", now), "sig_mail", board.Marked, ""},
 	} {
 		got, err := b.MarkRead(ctx, tt.who, tt.id)

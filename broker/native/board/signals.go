@@ -127,7 +127,7 @@ func (b *Board) mark(ctx context.Context, who Caller, id string, may func(Caller
 		if err := decode(*r, &s); err != nil {
 			return "", err
 		}
-		if !who.sees(s.Tenant) {
+		if !who.sees(s.Tenant) || (s.Tenant == "" && !who.all() && who.Participant == "") {
 			return NotFound, nil
 		}
 		if may != nil {
@@ -155,7 +155,11 @@ func (b *Board) mark(ctx context.Context, who Caller, id string, may func(Caller
 // mayMark is who may acknowledge what (contracts/native.md section 7).
 func (b *Board) mayMark(who Caller, s stored) error {
 	if who.Participant == "" {
-		return nil
+		if who.all() || b.opts.Team {
+			return nil
+		}
+		return broker.Refuse(broker.CodeGlobalAdministrator, "Without a participant key only a global administrator marks signals as read.",
+			map[string]any{"Reason": broker.CodeGlobalAdministrator})
 	}
 	effective, tenant := b.effective()
 	switch {
