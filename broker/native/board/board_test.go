@@ -1,6 +1,7 @@
 package board_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -435,12 +436,23 @@ func TestANoteStandsWhenItsAuthorsPresenceCannotBeWritten(t *testing.T) {
 func TestAReadTouchesWhatItShows(t *testing.T) {
 	store := newMemory()
 	b, _ := newBoard(store, board.AgentWake{}, nil)
-	for n := range 100_000 {
-		to := ""
-		if n%10 == 0 {
-			to = "busy"
+	// As many records as posts would leave, without their cost: those of two posts,
+	// again and again.
+	var templates []broker.Record
+	for _, to := range []string{"", "busy"} {
+		m := must(b.Post(t.Context(), as(member("t"), "", at), board.Draft{Content: "x", AuthorName: "a b", ToParticipantKey: to}))(t)
+		kind, id := board.KindNote, m.ID
+		if to != "" {
+			kind, id = board.KindSignal, "sig_"+m.ID[4:]
 		}
-		must(b.Post(t.Context(), as(member("t"), "", at.Add(time.Duration(n)*time.Millisecond)), board.Draft{Content: "x", AuthorName: "a b", ToParticipantKey: to}))(t)
+		templates = append(templates, must(store.Record(kind, id))(t))
+	}
+	for n := range 100_000 {
+		r := templates[btoi(n%10 == 0)]
+		when := at.Add(time.Duration(n) * time.Millisecond)
+		value := bytes.Replace(r.Value, []byte(at.Format(time.RFC3339Nano)), []byte(when.Format(time.RFC3339Nano)), 1)
+		id := broker.BeforeIDs(r.ID[:4], when) + "_00000000000"
+		must(store.Put(t.Context(), broker.RecordChange{Kind: r.Kind, ID: id, Value: value, Keys: r.Keys, Expires: when.Add(board.Retention)}))(t)
 	}
 	now := at.Add(time.Hour)
 	must(b.Post(t.Context(), as(member("t"), "", now), board.Draft{Content: "mine", AuthorName: "a b", ToParticipantKey: "quiet"}))(t)
