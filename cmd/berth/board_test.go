@@ -67,14 +67,14 @@ func TestTheBoardAndItsBannerSurviveAKill(t *testing.T) {
 	h := newHouse(t)
 	h.configure(map[string]any{"mcpServers": map[string]any{"st": h.fixtureEntry(nil)}})
 	must(t, h.start())
-	sender, reader := h.as("lane-b"), h.as("lane-a")
+	sender := h.as("lane-b")
 	sender.tool("coordination_post", map[string]any{"content": "to everybody", "authorName": "lane-b"}, nil)
 	sender.tool("coordination_post", map[string]any{"content": "for you", "authorName": "lane-b", "toParticipantKey": "lane-a"}, nil)
 	sender.tool("coordination_claim", map[string]any{"action": "claim", "subjectType": "vessel", "subjectId": "v1"}, nil)
 
 	h.broker.Kill()
 	must(t, h.start())
-	sender, reader = h.as("lane-b"), h.as("lane-a")
+	sender, reader := h.as("lane-b"), h.as("lane-a")
 	got := reader.board()
 	if len(got.Messages) != 2 || len(got.ActiveParticipants) != 1 || len(got.ActiveClaims) != 1 || len(got.UnreadWakes) != 1 {
 		t.Fatalf("after the kill: %+v", got)

@@ -255,4 +255,3 @@ func TestTheBridgeForwardsItsKey(t *testing.T) {
 		t.Errorf("%v", h)
 	}
 }
-
