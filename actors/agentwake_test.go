@@ -161,14 +161,3 @@ func TestStoppingEndsWhatRunsAndSaysSo(t *testing.T) {
 		}
 	})
 }
-
-func TestFairnessWithoutASessionIsByParticipant(t *testing.T) {
-	for _, tt := range []struct{ session, participant, want string }{
-		{"s", "k", "s"}, {"", "k", "participant k"}, {"", "", ""},
-	} {
-		c := &broker.Call{Session: tt.session, Origin: broker.Origin{Participant: tt.participant}}
-		if got := fairness(c); got != tt.want {
-			t.Errorf("%+v: %q", tt, got)
-		}
-	}
-}

@@ -65,19 +65,7 @@ func (o *offer) ticket() admission.Ticket {
 	if o.isJob.Load() {
 		lane = broker.LaneJobs
 	}
-	return admission.Ticket{
-		ID: o.call.ID, Lane: lane, Principal: o.call.Principal.Key(), Session: fairness(o.call),
-		Weight: 1, Cost: max(1, o.call.Seats), Bytes: o.call.Bytes(), QueueTimeout: o.queueTimeout,
-	}
-}
-
-// fairness is who shares a principal's part: its sessions, and without a session
-// those who take part in the board (DESIGN section 6).
-func fairness(c *broker.Call) string {
-	if c.Session == "" && c.Origin.Participant != "" {
-		return "participant " + c.Origin.Participant
-	}
-	return c.Session
+	return admission.TicketOf(o.call, lane, o.queueTimeout)
 }
 
 // mismatch refuses a call that names another incarnation than the live one.

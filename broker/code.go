@@ -69,6 +69,12 @@ const (
 	CodeRestoreBlocked      Code = "restore_blocked_by_work"
 	CodeRestoreDiffers      Code = "restore_result_differs"
 	CodeBrokerRunning       Code = "broker_running"
+	CodeRateLimited         Code = "rate_limited"
+	CodeProfileNotPermitted Code = "profile_not_permitted"
+	CodeCSRF                Code = "csrf_token_required"
+	CodeCredentialNotFound  Code = "credential_not_found"
+	CodeCredentialsFull     Code = "too_many_credentials"
+	CodeCredentialFile      Code = "credential_file_missing"
 
 	CodeMissingContent     Code = "missing_content"
 	CodeMissingAuthorName  Code = "missing_author_name"
@@ -149,6 +155,12 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeRestoreBlocked:      {false},
 	CodeRestoreDiffers:      {false},
 	CodeBrokerRunning:       {true},
+	CodeRateLimited:         {true},
+	CodeProfileNotPermitted: {false},
+	CodeCSRF:                {false},
+	CodeCredentialNotFound:  {false},
+	CodeCredentialsFull:     {false},
+	CodeCredentialFile:      {false},
 
 	CodeMissingContent:     {false},
 	CodeMissingAuthorName:  {false},

@@ -16,6 +16,8 @@ const idLength = 24
 const (
 	JobPrefix   = "job_"
 	EventPrefix = "evt_"
+	// CredentialPrefix is Berth's own.
+	CredentialPrefix = "crd_"
 
 	NotePrefix   = "bnt_"
 	SignalPrefix = "sig_"
