@@ -57,6 +57,9 @@ type Origin struct {
 	// Holder names whoever was served lists: the session, or what stands for one
 	// in the stateless era.
 	Holder string
+	// Participant is the key under which the caller takes part in the board; empty
+	// without a valid one. It is what the caller says of itself and gives no right.
+	Participant string
 }
 
 // Client is what a harness said of itself: at its handshake, or, in the

@@ -18,20 +18,30 @@ const (
 	EventPrefix = "evt_"
 	// CredentialPrefix is Berth's own.
 	CredentialPrefix = "crd_"
+
+	NotePrefix   = "bnt_"
+	SignalPrefix = "sig_"
+	ClaimPrefix  = "ccl_"
+	RunPrefix    = "run_" // of an AgentWake run, which contracts/native.md does not name
 )
+
+// BeforeIDs is less than every id of the prefix that was made at t or later, and
+// greater than those that were made in an earlier millisecond.
+func BeforeIDs(prefix string, t time.Time) string {
+	stamp := strconv.FormatInt(max(0, t.UnixMilli()), 36)
+	for len(stamp) < 8 {
+		stamp = "0" + stamp
+	}
+	return prefix + stamp
+}
 
 // NewID makes a record id: the prefix, 8 characters of base-36 milliseconds,
 // an underscore and random alphanumerics, 24 characters in all, so that ids
 // sort by age. random must give unpredictable bytes; it fails only when random
 // does.
 func NewID(prefix string, now time.Time, random io.Reader) (string, error) {
-	stamp := strconv.FormatInt(now.UnixMilli(), 36)
-	for len(stamp) < 8 {
-		stamp = "0" + stamp
-	}
 	id := make([]byte, 0, idLength)
-	id = append(id, prefix...)
-	id = append(id, stamp...)
+	id = append(id, BeforeIDs(prefix, now)...)
 	id = append(id, '_')
 	buf := make([]byte, 32)
 	for len(id) < idLength {

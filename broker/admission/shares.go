@@ -110,6 +110,15 @@ func weightOf(c *broker.Call) int {
 
 // TicketOf is a call as the queue sees it, in a lane of its own.
 func TicketOf(c *broker.Call, lane broker.Lane, timeout time.Duration) Ticket {
-	return Ticket{ID: c.ID, Lane: lane, Principal: c.Principal.Key(), Session: c.Session, Weight: weightOf(c),
+	return Ticket{ID: c.ID, Lane: lane, Principal: c.Principal.Key(), Session: fairness(c), Weight: weightOf(c),
 		Cost: max(1, c.Seats), Bytes: c.Bytes(), QueueTimeout: timeout}
+}
+
+// fairness is who shares a principal's part: its sessions, and without a session
+// those who take part in the board (DESIGN section 6).
+func fairness(c *broker.Call) string {
+	if c.Session == "" && c.Origin.Participant != "" {
+		return "participant " + c.Origin.Participant
+	}
+	return c.Session
 }

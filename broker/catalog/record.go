@@ -97,6 +97,8 @@ type Facts struct {
 	Required     bool // in the required set of every profile that is not exact
 	ResultTokens shape.Budget
 	Scope        []broker.Role // who sees it; empty: every authenticated caller
+	// Participants: a caller that takes part in the board sees it, whatever Scope says.
+	Participants bool
 	// OwnRecords: it answers of its caller's own records only, so that everybody
 	// sees it in a profile that holds more than the broker's own verbs.
 	OwnRecords bool
@@ -139,6 +141,7 @@ type Verb struct {
 	Required     bool
 	ResultTokens shape.Budget
 	Scope        []broker.Role
+	Participants bool
 	OwnRecords   bool
 	Transports   []Transport
 	Next         []Next

@@ -28,6 +28,8 @@ type Class struct {
 	Role broker.Role
 	// Transport filters by where each verb is served; empty filters nothing.
 	Transport Transport
+	// Participant is a caller that takes part in the board.
+	Participant bool
 }
 
 // sees is what decides on lists and on calls alike (contracts/native.md section
@@ -41,7 +43,7 @@ func (c Class) sees(p *Profile, v *Verb) bool {
 	case "":
 		return true
 	case broker.GlobalAdministrator, broker.TenantAdministrator, broker.User:
-		return len(v.Scope) == 0 || slices.Contains(v.Scope, c.Role) || (v.OwnRecords && !(p.exact && p.native))
+		return len(v.Scope) == 0 || slices.Contains(v.Scope, c.Role) || (v.OwnRecords && !(p.exact && p.native)) || (v.Participants && c.Participant)
 	}
 	return false // nobody is anonymous
 }
@@ -72,6 +74,7 @@ func (p *Profile) As(c Class) *Profile {
 		if p.class.Transport != "" {
 			c.Transport = p.class.Transport
 		}
+		c.Participant = c.Participant || p.class.Participant
 	}
 	if c.All {
 		c.Surface = "" // every verb: its surface's, too

@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"berth/broker"
 	"berth/broker/catalog"
 )
 
@@ -25,6 +26,34 @@ var checks = map[string]func(string) error{
 	"line":    checkLine,
 	"prefix":  catalog.CheckPrefix,
 	"place":   checkPlace,
+
+	"participant": checkParticipant,
+	"session":     checkSession,
+	"absolute":    checkAbsolute,
+}
+
+func checkParticipant(s string) error {
+	if !broker.ParticipantKey(s) {
+		return errors.New("must be 1 to 128 of A-Z a-z 0-9 . _ : -")
+	}
+	return nil
+}
+
+// sessionName is what may stand on a command line as the id of a conversation.
+var sessionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+func checkSession(s string) error {
+	if !sessionName.MatchString(s) {
+		return errors.New("must be 1 to 128 of A-Z a-z 0-9 . _ -, with no dash in front")
+	}
+	return nil
+}
+
+func checkAbsolute(s string) error {
+	if !path.IsAbs(s) {
+		return errors.New("must be an absolute path")
+	}
+	return nil
 }
 
 func check(tag reflect.StructTag, s string) error {

@@ -63,9 +63,33 @@ type Broker struct {
 	Profiles []ProfileRule `key:"profiles" keyed:"Name"`
 	// What must be seen before it is changed ([catalog](catalog.md)).
 	Proofs ProofRules `key:"proofs"`
+	// The process that a wake on the coordination board starts
+	// ([coordination](coordination.md)).
+	AgentWake AgentWake `key:"agent_wake"`
 	// What clients put before the names of tools, besides `berth.` and
 	// `mcp__berth__`; one is stripped. It ends in `__`, `.`, `/` or `:`.
 	HarnessPrefixes []string `key:"harness_prefixes" check:"prefix"`
+}
+
+// AgentWake is a process that is started when a note of the coordination board is
+// addressed to its participant.
+type AgentWake struct {
+	// The key of the participant on whose behalf it runs; `remoteTrigger.agentWake.participantKey`
+	// elsewhere.
+	ParticipantKey string `key:"participant_key" check:"participant"`
+	// What an addressed note does besides being stored. `StoredWake`: nothing.
+	// `SpawnProcess` and `Both`: it starts the process.
+	DeliveryMode string `key:"delivery_mode" default:"StoredWake" enum:"SpawnProcess|StoredWake|Both"`
+	// Which program it is: it decides the arguments. Without it nothing is started
+	// until a session registers one.
+	Runtime string `key:"runtime" enum:"Claude|Codex|OpenCode"`
+	// The conversation that it takes up; without it Claude goes on with the latest
+	// of the working directory, Codex with its latest. OpenCode always begins anew.
+	SessionID string `key:"session_id" check:"session"`
+	// The program, if it is not `claude`, `codex` or `opencode` in the `PATH`.
+	Command string `key:"command"`
+	// Where it runs, absolute; the broker's own directory otherwise.
+	WorkingDirectory string `key:"working_directory" check:"absolute"`
 }
 
 // ClientRule is what applies to clients whose name begins with a prefix.

@@ -147,10 +147,34 @@ func WithGuidance(result json.RawMessage, verb string, minimal json.RawMessage, 
 	if !failed || content == nil || len(content.Value) == 0 || content.Value[0] != '[' {
 		return result, false
 	}
+	return appendBlock(result, *content, text), true
+}
+
+// WithText adds one text block behind the others of a tool result. Every other
+// byte stays. It reports false, and gives the result as it came, when that has no
+// list of content.
+func WithText(result json.RawMessage, text string) (json.RawMessage, bool) {
+	members, err := Members(result)
+	if err != nil {
+		return result, false
+	}
+	var content *Member
+	for i, m := range members {
+		if m.Name == "content" {
+			content = &members[i]
+		}
+	}
+	if content == nil || len(content.Value) == 0 || content.Value[0] != '[' {
+		return result, false
+	}
+	return appendBlock(result, *content, text), true
+}
+
+func appendBlock(result json.RawMessage, content Member, text string) json.RawMessage {
 	block := string(textBlock(text).raw)
 	if len(Items(content.Value)) > 0 {
 		block = "," + block
 	}
 	end := content.Start + len(content.Value) - 1
-	return apply(result, []edit{{end, end, block}}), true
+	return apply(result, []edit{{end, end, block}})
 }

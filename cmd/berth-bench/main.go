@@ -68,7 +68,7 @@ func run(args []string, out io.Writer) error {
 }
 
 // parts is what can be measured, in the order in which it is.
-var parts = []string{"http", "stdio", "accepts", "jobs", "idle", "catalog"}
+var parts = []string{"http", "stdio", "accepts", "jobs", "idle", "catalog", "board"}
 
 func (o *options) complete() error {
 	for _, p := range strings.Split(o.only, ",") {
@@ -122,7 +122,7 @@ func bench(o options, out io.Writer) (err error) {
 	steps := []struct {
 		part string
 		run  func(context.Context, *lab, *report) error
-	}{{"http", measureHTTP}, {"stdio", measureStdio}, {"accepts", measureAccepts}, {"jobs", measureJobs}, {"idle", measureIdle}, {"catalog", measureCatalog}}
+	}{{"http", measureHTTP}, {"stdio", measureStdio}, {"accepts", measureAccepts}, {"jobs", measureJobs}, {"idle", measureIdle}, {"catalog", measureCatalog}, {"board", measureBoard}}
 	for _, s := range steps {
 		if !o.wants(s.part) {
 			continue

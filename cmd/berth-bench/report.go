@@ -21,6 +21,7 @@ type report struct {
 	jobs    []acceptResult
 	idle    *idleResult
 	catalog []catalogResult
+	board   []boardResult
 }
 
 // aim is one of the aims with what was measured.
@@ -52,6 +53,7 @@ func (r *report) markdown() string {
 			r.idle.sessions, r.idle.heap, r.idle.resident, r.idle.total/(1<<20))
 	}
 	r.catalogTable(&b)
+	r.boardTable(&b)
 	return b.String()
 }
 

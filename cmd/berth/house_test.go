@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/broker"
 	"berth/cmd/internal/brokerproc"
 	"berth/transport/rest"
 	"berth/transport/statedir"
@@ -234,12 +235,13 @@ func eventually(t *testing.T, what string, yes func() bool) {
 // wire is an MCP client of the handshake era that is made of net/http only, so
 // that a test decides what is on the wire and sees what came back.
 type wire struct {
-	house   *house
-	http    *http.Client
-	token   string // empty: the one of the state directory
-	session string
-	lastID  int
-	mu      sync.Mutex
+	house       *house
+	http        *http.Client
+	token       string // empty: the one of the state directory
+	session     string
+	participant string // its key on the board; empty: none
+	lastID      int
+	mu          sync.Mutex
 }
 
 // newWire makes a client and its session.
@@ -293,6 +295,9 @@ func (w *wire) request(ctx context.Context, method string, params any) (json.Raw
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
+	if w.participant != "" {
+		req.Header.Set(broker.ParticipantHeader, w.participant)
+	}
 	if w.session != "" {
 		req.Header.Set("Mcp-Session-Id", w.session)
 		req.Header.Set("Mcp-Protocol-Version", "2025-11-25")

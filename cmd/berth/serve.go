@@ -22,6 +22,7 @@ import (
 	"berth/broker/catalog"
 	"berth/broker/config"
 	"berth/broker/live"
+	"berth/broker/native/board"
 	"berth/broker/native/events"
 	"berth/broker/native/meta"
 	"berth/broker/native/status"
@@ -150,6 +151,8 @@ type running struct {
 	overview        *status.Service
 	live            live.Feed
 	streamsEnd      chan struct{} // closed when the last answers are sent
+	board           *board.Board
+	agentWake       *actors.AgentWake
 	front           *mcpserver.Server
 	listener        net.Listener
 	server          *http.Server
@@ -244,6 +247,7 @@ func (b *running) startActors() error {
 	case err != nil:
 		return fmt.Errorf("start the actors: %w", err)
 	}
+	b.agentWake = actors.StartAgentWake(b.board, b.launchWake, time.Now, b.log)
 	weigh(b.system.Catalog(), b.log)
 	if err := b.metrics.Watch(b.system); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
@@ -314,6 +318,7 @@ func (b *running) goDown() error {
 		b.log.Warn("calls were still running at the end of the drain", slog.Int("calls", open))
 	}
 	b.system.Stop(drain)
+	b.agentWake.Stop()
 	last, done := context.WithTimeout(context.Background(), lastAnswers)
 	defer done()
 	if err := b.server.Shutdown(last); err != nil {
@@ -333,6 +338,9 @@ func (b *running) close() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		b.system.Stop(ended)
+	}
+	if b.agentWake != nil {
+		b.agentWake.Stop()
 	}
 	var problems []error
 	if b.listener != nil {
@@ -356,7 +364,7 @@ func (b *running) handler() (http.Handler, error) {
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, Tier: b.tier.Name, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
 		Shaping:  mcpserver.Shaping{Counter: o200k.Counter{}, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},
-		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess,
+		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess, Wakes: b.board,
 		Guard: checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})
 	if err != nil {
@@ -367,7 +375,7 @@ func (b *running) handler() (http.Handler, error) {
 		return nil, err
 	}
 	operator := rest.New(rest.Options{
-		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
+		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir, Board: b.board,
 		Overview: b.overview, Events: b.events, Journalled: b.journal, Live: &b.live, Done: b.streamsEnd,
 		Metrics: b.metrics.Handler(), Credentials: b.access.desk, Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },

@@ -60,7 +60,7 @@ func (b *running) addNative(opts *actors.Options) {
 	b.events = events.New(b.journal, time.Now, b.log)
 	b.overview = status.New(status.Options{Jobs: b.journal, Events: b.events, Now: time.Now, Log: b.log})
 	shared := native.Options{RuntimeID: b.runtimeID, Server: family.Source().Server, Now: time.Now, Log: b.log}
-	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared)).For(native.Access(b.cfg.Broker.Access))
+	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared), b.openBoard(family.Source().Server)).For(native.Access(b.cfg.Broker.Access))
 	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},

@@ -46,15 +46,38 @@ and nothing is kept when it ends.`,
 	cmd.Flags().StringVar(&o.profile, "profile", "", "one profile: essential, full, one of the configuration, a backend's name, or berth for the broker's own tools (default: the tier's)")
 	cmd.Flags().StringVar(&o.credential, "credential-file", "", "file (mode 600) with one header line to use instead of the state directory's token, such as Authorization: Bearer TOKEN")
 	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "list and run only tools that read")
+	cmd.Flags().StringVar(&o.participant, "participant", "", "key under which the session takes part in the coordination board (also: BERTH_PARTICIPANT)")
 	cmd.Flags().BoolVar(&o.embedded, "embedded", false, "run a whole broker in this process, for the app that --profile names")
 	return cmd
 }
 
 type stdioOptions struct {
-	profile    string
-	credential string // file with a header line; empty: the state directory's token
-	readOnly   bool
-	embedded   bool
+	profile     string
+	credential  string // file with a header line; empty: the state directory's token
+	readOnly    bool
+	embedded    bool
+	participant string
+}
+
+// participantVariable names the session's key on the board.
+const participantVariable = "BERTH_PARTICIPANT"
+
+// participant is the key that a session gives: the flag's, else the variable's.
+// A wrong one on the command line is refused; one in the environment, which may
+// be meant for something else, is passed over with a line.
+func (a *app) participant(flag string) (string, error) {
+	if flag != "" {
+		if !broker.ParticipantKey(flag) {
+			return "", usage("--participant is 1 to 128 of A-Z a-z 0-9 . _ : -.")
+		}
+		return flag, nil
+	}
+	key, _ := a.getenv(participantVariable)
+	if key != "" && !broker.ParticipantKey(key) {
+		fmt.Fprintf(a.err, "berth stdio: %s is passed over: it is no key of a participant\n", participantVariable)
+		return "", nil
+	}
+	return key, nil
 }
 
 func (a *app) runStdio(ctx context.Context, o stdioOptions) error {
@@ -75,6 +98,9 @@ func (a *app) runStdio(ctx context.Context, o stdioOptions) error {
 		return "http://" + reachable(addr), token, nil
 	}}
 	if err := a.checkProfile(ctx, o.profile); err != nil {
+		return err
+	}
+	if bridge.Participant, err = a.participant(o.participant); err != nil {
 		return err
 	}
 	if o.readOnly || switchedOn(a.getenv, readOnlyVariable) {

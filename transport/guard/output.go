@@ -26,6 +26,23 @@ var cleanEnd = event{kind: eventExited}.words()
 // kills it. It returns when nothing of the command is left. A command that did
 // not end well, or not in time, is an *OutputError.
 func Output(ctx context.Context, spec Spec, max int) ([]byte, error) {
+	return runCommand(ctx, spec, "", func(stdout io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(stdout, int64(max)+1)) }, max)
+}
+
+// Feed is Output for a command that reads input from its standard input and whose
+// output nobody reads.
+func Feed(ctx context.Context, spec Spec, input string) error {
+	_, err := runCommand(ctx, spec, input, func(stdout io.Reader) ([]byte, error) {
+		_, err := io.Copy(io.Discard, onlyReader{stdout})
+		return nil, err
+	}, 0)
+	return err
+}
+
+// onlyReader keeps io.Copy to a plain loop.
+type onlyReader struct{ io.Reader }
+
+func runCommand(ctx context.Context, spec Spec, input string, read func(io.Reader) ([]byte, error), max int) ([]byte, error) {
 	const late = "has not ended in time and was killed"
 	p, err := Start(ctx, spec)
 	if err != nil {
@@ -34,13 +51,19 @@ func Output(ctx context.Context, spec Spec, max int) ([]byte, error) {
 		}
 		return nil, err
 	}
-	_ = p.Stdin.Close() // nothing was written to it
+	fed := make(chan struct{})
+	go func() { // the child may answer before it has read everything, or read nothing
+		defer close(fed)
+		_, _ = io.WriteString(p.Stdin, input)
+		_ = p.Stdin.Close()
+	}()
+	defer func() { <-fed }() // Stop has closed the pipe
 	kept := context.AfterFunc(ctx, func() {
 		p.cut()
 		_ = p.stdout.SetReadDeadline(time.Unix(1, 0)) // whoever may still hold its other end
 	})
 	defer kept()
-	out, readErr := io.ReadAll(io.LimitReader(p.Stdout, int64(max)+1))
+	out, readErr := read(p.Stdout)
 	if readErr == nil && len(out) <= max {
 		select { // it may have closed its output and run on
 		case <-p.Done():

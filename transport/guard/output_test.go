@@ -5,6 +5,8 @@ package guard
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -97,4 +99,50 @@ func TestOutputOfACommandThatCannotRunSaysWhy(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"no-such-program" was not found`) {
 		t.Error(err)
 	}
+}
+
+// What is fed arrives whole, or is not read at all; either is the command's own
+// affair.
+func TestACommandIsFed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := strings.Repeat("\"quoted\" $(date) \n", 20_000)
+	for _, tt := range []struct{ name, script, want, reason string }{
+		{"reads all", `cat >"$0"; echo "what it says is not kept"`, text, ""},
+		{"reads nothing", `: >"$0"`, "", ""},
+		{"reads a little and fails", `head -c 3 >"$0"; exit 3`, text[:3], "exited with code 3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			file := filepath.Join(dir, tt.reason+"x")
+			err := Feed(ctx, Spec{Command: "/bin/sh", Args: []string{"-c", tt.script, file}, Env: prompt}, text)
+			var failed *OutputError
+			if (tt.reason == "") != (err == nil) || (err != nil && (!errors.As(err, &failed) || failed.Reason != tt.reason)) {
+				t.Errorf("%v", err)
+			}
+			if got, err := os.ReadFile(file); err != nil || string(got) != tt.want {
+				t.Errorf("%d bytes arrived, want %d (%v)", len(got), len(tt.want), err)
+			}
+		})
+	}
+}
+
+// The end of the time kills what was fed with all that it started, listening to
+// signals or not.
+func TestAFedCommandIsKilledWithItsChildren(t *testing.T) {
+	t.Parallel()
+	w := newWitness(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Feed(late{ctx}, Spec{Command: ownPath(t), Args: []string{"hostile", "clingy", w.path}, Env: prompt, StopGrace: -1}, strings.Repeat("x", 1<<20))
+	}()
+	w.gather("clingy", "deaf", "fork", "daemon")
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("no error")
+	}
+	w.awaitNobody()
 }

@@ -130,7 +130,7 @@ func (s *Server) profile(rq *request) (*catalog.Profile, bool) {
 	if !ok {
 		return nil, false
 	}
-	return profile.As(catalog.Class{Limit: rq.limit, Role: rq.principal.Role, Transport: catalog.OverMCP}), true
+	return profile.As(catalog.Class{Limit: rq.limit, Role: rq.principal.Role, Transport: catalog.OverMCP, Participant: rq.participant != ""}), true
 }
 
 // named is the profile of a path: the tier's where it names none.

@@ -39,6 +39,8 @@ type Bridge struct {
 	// surface. Instance is what the session brings; nil: nothing.
 	ReadOnly string
 	Instance *actors.Binding
+	// Participant is the session's key on the board; empty: it takes no part.
+	Participant string
 	// Surface writes the bridge's own refusals of calls; nil where the profile is
 	// no surface's.
 	Surface *catalog.Surface

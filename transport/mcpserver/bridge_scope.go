@@ -14,6 +14,9 @@ func (r *bridge) scope(h http.Header) {
 	if r.ReadOnly != "" {
 		h.Set(headerReadOnly, r.ReadOnly)
 	}
+	if r.Participant != "" {
+		h.Set(broker.ParticipantHeader, r.Participant)
+	}
 	if r.Instance != nil {
 		h.Set(headerInstance, encodeInstance(r.Instance))
 	}

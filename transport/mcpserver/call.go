@@ -191,7 +191,7 @@ func (s *Server) do(ctx context.Context, x *exchange, c aimed) []byte {
 		Lane: plan.Lane, Seats: max(1, verb.Seats),
 		Method: "tools/call", Params: upstreamParams(c.tc, plan),
 		WantProgress: x.progress != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID, Client: rq.client,
-		Origin: broker.Origin{Profile: c.profile, Holder: rq.holder()}, Share: rq.caller.ShareOf(verb.Backend),
+		Origin: broker.Origin{Profile: c.profile, Holder: rq.holder(), Participant: rq.participant}, Share: rq.caller.ShareOf(verb.Backend),
 	}
 	if plan.Proving != nil {
 		call.Proof = plan.Proving
@@ -284,11 +284,11 @@ func (s *Server) render(rq *request, c aimed, reply actors.Reply) []byte {
 		if reply.Job.Status.Final() {
 			hint = hintEnded
 		}
-		return jsonrpc.AppendResult(nil, id, rq.shaped(s.withFacts(c, shape.Handle(*reply.Job, reply.Replayed, schemaShown, hint), reply, nil)))
+		return s.callResult(rq, c, s.withFacts(c, shape.Handle(*reply.Job, reply.Replayed, schemaShown, hint), reply, nil))
 	case reply.Answer != nil && reply.Answer.Error != nil:
 		return jsonrpc.AppendErrorObject(nil, id, reply.Answer.Error.Object())
 	case reply.Answer != nil && len(reply.Answer.Result) > 0:
-		return jsonrpc.AppendResult(nil, id, rq.shaped(s.answered(rq, c, reply)))
+		return s.callResult(rq, c, s.answered(rq, c, reply))
 	}
 	s.opts.Logger.Error("the broker gave an empty reply", slog.String("call", c.id), slog.String("verb", c.plan.Verb.Name), slog.String("backend", c.plan.Verb.Backend))
 	return s.refusedAfter(rq, c, reply, broker.Refuse(broker.CodeInternal, "The broker has no answer to this call; the log has the details.", nil))
@@ -356,7 +356,7 @@ func (s *Server) refusedAfter(rq *request, c aimed, reply actors.Reply, refusal 
 	default:
 		text = refusal.JSON()
 	}
-	return jsonrpc.AppendResult(nil, rq.msg.ID, rq.shaped(s.withFacts(c, shape.ToolResult(text, true), reply, nil)))
+	return s.callResult(rq, c, s.withFacts(c, shape.ToolResult(text, true), reply, nil))
 }
 
 // maxReason bounds the reason of a cancel, which goes to logs and records.

@@ -127,6 +127,8 @@ type Options struct {
 	// Proofs holds writes back until their callers have seen what they change;
 	// nil: nothing is held back.
 	Proofs Proofs
+	// Wakes is who knows what participants of the board have not read; nil: nobody.
+	Wakes Wakes
 	// ReadOnlyProcess lets nobody do more than read.
 	ReadOnlyProcess bool
 	// Surfaces keeps what was served to whom and what was called; nil: nobody does.

@@ -42,7 +42,8 @@ type Server struct {
 	talks     talks
 	listeners listeners
 	directory directory
-	gathering sync.Map // session and raw id -> context.CancelFunc, of lists that are being put together
+	lookups   chan struct{} // a token for each lookup of a banner that goes on
+	gathering sync.Map      // session and raw id -> context.CancelFunc, of lists that are being put together
 }
 
 // New builds the front.
@@ -56,6 +57,7 @@ func New(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("random bytes for call ids: %w", err)
 	}
 	s := &Server{opts: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
+	s.lookups = make(chan struct{}, maxLookups)
 	s.questions.prefix = "berth-" + hex.EncodeToString(prefix) + "-"
 	s.waits.over = make(chan struct{})
 	s.streams.init(opts.Limits.MaxStreams)
@@ -80,26 +82,27 @@ func (s *Server) Drain(ctx context.Context) int {
 
 // request is one HTTP request on its way through the front.
 type request struct {
-	w          http.ResponseWriter
-	r          *http.Request
-	control    *http.ResponseController
-	accept     accepts
-	caller     broker.Caller
-	principal  broker.Principal // the caller's
-	profile    string           // as the path names it, else the credential's first; empty: the tier's
-	backend    string           // whose exact profile it is; empty: a profile of several
-	session    *session
-	writeLimit time.Duration   // for one event to be taken
-	attach     *broker.Refusal // why the broker does not take the session, or nil
-	msg        jsonrpc.Message
-	era        *era
-	client     broker.Client                // what it said of itself
-	asker      *asker                       // in the stateless era
-	binding    *actors.Binding              // the instance that the session brings; nil: none
-	limit      catalog.Limit                // what may only be read
-	frozen     bool                         // nothing is ever pushed to it
-	partial    bool                         // its list lacks what is not known yet
-	no         func(*broker.Refusal) []byte // how a call is refused; nil for what is none
+	w           http.ResponseWriter
+	r           *http.Request
+	control     *http.ResponseController
+	accept      accepts
+	caller      broker.Caller
+	principal   broker.Principal // the caller's
+	profile     string           // as the path names it, else the credential's first; empty: the tier's
+	backend     string           // whose exact profile it is; empty: a profile of several
+	session     *session
+	writeLimit  time.Duration   // for one event to be taken
+	attach      *broker.Refusal // why the broker does not take the session, or nil
+	msg         jsonrpc.Message
+	era         *era
+	client      broker.Client                // what it said of itself
+	asker       *asker                       // in the stateless era
+	participant string                       // its key on the board; empty: it takes no part
+	binding     *actors.Binding              // the instance that the session brings; nil: none
+	limit       catalog.Limit                // what may only be read
+	frozen      bool                         // nothing is ever pushed to it
+	partial     bool                         // its list lacks what is not known yet
+	no          func(*broker.Refusal) []byte // how a call is refused; nil for what is none
 }
 
 // ServeHTTP answers one request. Nothing of it is looked at before the guard
@@ -128,7 +131,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
-		accept: parseAccept(r), caller: caller, principal: caller.Principal}
+		accept: parseAccept(r), caller: caller, principal: caller.Principal,
+		participant: broker.Participant(r.Header[broker.ParticipantHeader])}
 	if rpc { // for clients that know no streams
 		profile, rq.accept = "", accepts{json: true}
 	}

@@ -47,8 +47,10 @@ func (e *refused) Unwrap() error { return e.refusal }
 var statuses = map[broker.Code]int{
 	broker.CodeUnauthorized:        http.StatusUnauthorized,
 	broker.CodeOriginForbidden:     http.StatusForbidden,
-	broker.CodeReadOnly:            http.StatusForbidden,
 	broker.CodeGlobalAdministrator: http.StatusForbidden,
+	broker.CodeWakeNotAddressed:    http.StatusForbidden,
+	broker.CodeWakeOwnerOnly:       http.StatusForbidden,
+	broker.CodeReadOnly:            http.StatusForbidden,
 	broker.CodeProfileNotPermitted: http.StatusForbidden,
 	broker.CodeCSRF:                http.StatusForbidden,
 	broker.CodeCredentialNotFound:  http.StatusNotFound,

@@ -254,7 +254,7 @@ func (f *fake) handler(log io.Writer, change ...func(*rest.Options)) http.Handle
 	}
 	o := rest.Options{Guard: httpguard.New(httpguard.Options{Authenticate: httpguard.Bearers(f.authenticate)}),
 		Overview: status.New(status.Options{Jobs: f, Now: func() time.Time { return at }, Log: slog.New(slog.DiscardHandler)}), Events: fakeEvents{}, Journalled: fakeEvents{}, Done: over(),
-		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f,
+		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f, Board: &fakeBoard{},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "metric 1") }),
 		Surface: func(p *catalog.Profile) any { return map[string]string{"profile": p.Name()} },
 		Version: "v1", RuntimeID: "life-0", Started: at.Add(-time.Minute), Now: func() time.Time { return at },

@@ -84,6 +84,8 @@ type Options struct {
 	Inspect Inspect
 	Token   Token
 	Metrics http.Handler
+	// Board is the coordination room; nil: 404.
+	Board Board
 
 	// Overview tells how the broker stands, beside what Views shows, and what
 	// waits for an operator; nil: nobody does.

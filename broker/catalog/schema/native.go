@@ -91,9 +91,15 @@ func (p property) convert(text string) (string, bool) {
 
 // missing has the required properties whose absence has a code of its own.
 var missing = map[string]broker.Code{
-	"jobId":   broker.CodeMissingJobID,
-	"eventId": broker.CodeMissingEventID,
-	"ids":     broker.CodeMissingIDs,
+	"jobId":          broker.CodeMissingJobID,
+	"eventId":        broker.CodeMissingEventID,
+	"ids":            broker.CodeMissingIDs,
+	"content":        broker.CodeMissingContent,
+	"authorName":     broker.CodeMissingAuthorName,
+	"participantKey": broker.CodeMissingParticipant,
+	"displayName":    broker.CodeMissingDisplayName,
+	"action":         broker.CodeInvalidAction,
+	"runtime":        broker.CodeInvalidRuntime,
 }
 
 // NativeRefusal judges normalised arguments of a native verb. A required

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/broker"
+	"berth/broker/native"
+	"berth/broker/native/board"
+	"berth/transport/guard"
+)
+
+// openBoard makes the coordination board over the journal.
+func (b *running) openBoard(server broker.ServerInfo) *native.Verbs {
+	c := b.cfg.Broker.AgentWake
+	b.board = board.New(board.Options{Store: b.journal, Now: time.Now, Random: rand.Reader, Log: b.log, Due: func() { b.agentWake.Due() },
+		Team: native.Access(b.cfg.Broker.Access) == native.Team,
+		AgentWake: board.AgentWake{ParticipantKey: c.ParticipantKey, DeliveryMode: c.DeliveryMode, Runtime: c.Runtime, SessionID: c.SessionID,
+			Command: c.Command, WorkingDirectory: c.WorkingDirectory}})
+	return board.NewFamily(b.board, native.Options{RuntimeID: b.runtimeID, Server: server, Now: time.Now, Log: b.log})
+}
+
+// launchWake runs the process of a wake as backends' children are run, under a
+// guard, so that nothing of it stays.
+func (b *running) launchWake(ctx context.Context, run broker.WakeRun) error {
+	err := guard.Feed(ctx, guard.Spec{Command: run.Command, Args: run.Args, Dir: run.Dir, Env: wakeEnvironment(os.Environ(), run.ParticipantKey),
+		StopGrace: -1, Ledger: b.ledger, Name: "agentwake"}, run.Input)
+	var ended *guard.OutputError
+	switch {
+	case errors.As(err, &ended): // what it wrote may hold anything
+		return errors.New(ended.Reason)
+	case err != nil:
+		return errors.New("could not be started: " + filepath.Base(run.Command) + " was not found or does not run")
+	}
+	return nil
+}
+
+// wakeVariables are what such a process gets of the broker's environment: where
+// things are, and no credential.
+var wakeVariables = strings.Fields(`HOME PATH USER LOGNAME SHELL LANG LANGUAGE TERM TZ TMPDIR XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_CACHE_HOME XDG_RUNTIME_DIR
+	CLAUDE_CONFIG_DIR CODEX_HOME BERTH_STATE_DIR`)
+
+func wakeEnvironment(environ []string, participant string) []string {
+	out := []string{participantVariable + "=" + participant}
+	for _, entry := range environ {
+		if name, _, _ := strings.Cut(entry, "="); slices.Contains(wakeVariables, name) || strings.HasPrefix(name, "LC_") {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
