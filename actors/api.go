@@ -26,6 +26,10 @@ type Journal interface {
 	// is the refusal idempotency_conflict. It fails with an error that wraps
 	// broker.ErrJournalBusy when too many creations wait.
 	CreateJob(ctx context.Context, job broker.Job) (stored broker.Job, created bool, err error)
+	// FirstJob gives the job that the idempotency key of job names in its scope,
+	// judged as by CreateJob; found is false when there is none. Nothing is
+	// written.
+	FirstJob(job broker.Job) (first broker.Job, found bool, err error)
 	// ChangeJob applies change to the record of id in one transaction with its
 	// index entries and events. It waits for its turn however long the queue is.
 	ChangeJob(ctx context.Context, id string, change broker.JobChange) (broker.Job, error)

@@ -46,8 +46,8 @@ type Options struct {
 	MaxBytesInFlight   int64         // default 512 MiB
 	SessionIdle        time.Duration // an idle session's actor is dropped; default 1 h
 
-	// Hold refuses the start of an operation while an operator holds it; nil
-	// never does.
+	// Hold refuses the start of an operation of a request that is Held, while
+	// an operator holds it; nil never does. It must not block.
 	Hold func(operation string) *broker.Refusal
 	// Observe is told of each call that ended; nil is not. It must not block.
 	Observe func(req *Request, reply *Reply)
@@ -376,11 +376,22 @@ func (s *System) newRecord(start *jobStart) broker.Job {
 	}
 }
 
-func (s *System) hold(operation string) *broker.Refusal {
-	if s.opts.Hold == nil {
+// hold refuses a request that an operator's stop holds.
+func (s *System) hold(req *Request) *broker.Refusal {
+	if s.opts.Hold == nil || !req.Held {
 		return nil
 	}
-	return s.opts.Hold(operation)
+	return s.opts.Hold(req.Call.Verb)
+}
+
+// holdHook looks at the hold once more before a call is sent: it may have
+// waited in the queue since it was admitted.
+func (s *System) holdHook(req *Request) func(context.Context, string) *broker.Refusal {
+	if s.opts.Hold == nil || !req.Held {
+		return nil
+	}
+	verb := req.Call.Verb
+	return func(context.Context, string) *broker.Refusal { return s.opts.Hold(verb) }
 }
 
 // hasVerb reports whether a backend lists a verb of its own under this name.

@@ -57,11 +57,22 @@ type Broker struct {
 	// says; a name that exists (a backend's, `berth`, `essential` or `full`) takes
 	// the keys that select nothing.
 	Profiles []ProfileRule `key:"profiles" keyed:"Name"`
+	// What an operator's hold stops ([operators](operators.md)).
+	Hold HoldRules `key:"hold"`
 	// What must be seen before it is changed ([catalog](catalog.md)).
 	Proofs ProofRules `key:"proofs"`
 	// What clients put before the names of tools, besides `berth.` and
 	// `mcp__berth__`; one is stripped. It ends in `__`, `.`, `/` or `:`.
 	HarnessPrefixes []string `key:"harness_prefixes" check:"prefix"`
+}
+
+// HoldRules say what `berth hold engage` stops, besides Berth's own verbs that
+// start work.
+type HoldRules struct {
+	// Verbs of backends, as globs over their names in the merged list
+	// (`backend__verb`), that start work: while the hold is active their calls
+	// are refused as `dispatch_hold_active`.
+	Verbs []string `key:"verbs" check:"glob"`
 }
 
 // ClientRule is what applies to clients whose name begins with a prefix.

@@ -25,6 +25,7 @@ type Verb struct {
 	Facts   catalog.Facts
 	Control bool // never queued and takes no seat
 	Long    bool // accepted as a job at once
+	Held    bool // an operator's stop refuses its calls
 	// Answer answers one call. Its value becomes the result, as JSON, without an
 	// escaped < or >. An error that is a *broker.Refusal is answered as one; the
 	// end of ctx ends the call; any other error is logged and answered in one
@@ -104,6 +105,9 @@ func (f *Verbs) Source() catalog.Source {
 		}
 		if v.Control {
 			s.Control = append(s.Control, name)
+		}
+		if v.Held {
+			s.Held = append(s.Held, name)
 		}
 		if v.Long {
 			s.Rules.Long = append(s.Rules.Long, name)
