@@ -5,8 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 
 // Verb is one verb of a family that is written as a table.
 type Verb struct {
+	Name string
 	// Entry is the verb as it is listed: name, title, description, inputSchema.
 	Entry   string
 	Aliases []string
@@ -26,10 +27,15 @@ type Verb struct {
 	Control bool // never queued and takes no seat
 	Long    bool // accepted as a job at once
 	Held    bool // an operator's stop refuses its calls
+	// Beside puts the verb into every backend's exact profile too, MergedOnly
+	// keeps it out of all of them.
+	Beside, MergedOnly bool
+	// Pass makes it a verb that passes calls on; policy answers it then.
+	Pass catalog.Pass
 	// Answer answers one call. Its value becomes the result, as JSON, without an
-	// escaped < or >. An error that is a *broker.Refusal is answered as one; the
-	// end of ctx ends the call; any other error is logged and answered in one
-	// neutral sentence.
+	// escaped < or >. An error that is a *broker.Refusal is answered as one, a
+	// *broker.Failure and the end of ctx end the call, and any other error is
+	// logged and answered in one neutral sentence.
 	Answer func(ctx context.Context, ask Ask) (any, error)
 }
 
@@ -46,7 +52,7 @@ type Ask struct {
 }
 
 // ErrStopped ends a call whose family stopped while it waited.
-var ErrStopped = errors.New("the native verbs were stopped")
+var ErrStopped = &broker.Failure{Dispatched: true, Gone: true, Cause: "the native verbs were stopped"}
 
 // Decode reads the arguments into a struct.
 func (a Ask) Decode(into any) error {
@@ -57,60 +63,55 @@ func (a Ask) Decode(into any) error {
 	return nil
 }
 
-// Options is what every family of this kind needs. Now and Log are required.
+// Options is what every family of this kind needs. Now is required.
 type Options struct {
 	// RuntimeID names this life of the broker; it becomes the incarnation's.
 	RuntimeID string
 	Server    broker.ServerInfo
 	Now       func() time.Time
-	Log       *slog.Logger
+	Log       *slog.Logger // nil discards
 }
 
 // Verbs is a family that is written as a table.
 type Verbs struct {
 	name  string
 	verbs []Verb
-	names []string // of verbs, in order
 	opts  Options
 }
 
-// NewFamily makes a family of verbs. An entry that has no name is an error of
-// the program.
-func NewFamily(name string, o Options, verbs ...Verb) (*Verbs, error) {
-	f := &Verbs{name: name, verbs: verbs, opts: o}
-	for i, v := range verbs {
-		var entry struct{ Name string }
-		if err := json.Unmarshal([]byte(v.Entry), &entry); err != nil || entry.Name == "" || v.Answer == nil {
-			return nil, fmt.Errorf("the family %s: verb %d has no name or nobody answers it", name, i)
-		}
-		f.names = append(f.names, entry.Name)
+// NewFamily makes a family of verbs.
+func NewFamily(name string, o Options, verbs ...Verb) *Verbs {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return f, nil
+	return &Verbs{name: name, verbs: verbs, opts: o}
 }
 
-// Source is the family as the catalog takes it.
+// Source is the family as the catalog takes it. A verb that nobody answers is
+// none of its handlers, which stops the start.
 func (f *Verbs) Source() catalog.Source {
 	s := catalog.Source{Backend: catalog.NativeName, Native: true, Family: f.name, Listed: true, Server: f.opts.Server,
 		Effects: map[string]broker.Effects{}, Conditional: map[string][]catalog.EffectRule{}, Facts: map[string]catalog.Facts{},
-		Aliases: map[string]string{}, Handlers: f.names}
-	for i, v := range f.verbs {
-		name := f.names[i]
-		s.Tools = append(s.Tools, broker.Tool{Name: name, Raw: json.RawMessage(v.Entry)})
-		s.Effects[name], s.Facts[name] = v.Effects, v.Facts
+		Aliases: map[string]string{}, Passes: map[string]catalog.Pass{}}
+	for _, v := range f.verbs {
+		s.Tools = append(s.Tools, broker.Tool{Name: v.Name, Raw: json.RawMessage(v.Entry)})
+		s.Effects[v.Name], s.Facts[v.Name] = v.Effects, v.Facts
 		if len(v.Rules) > 0 {
-			s.Conditional[name] = v.Rules
+			s.Conditional[v.Name] = v.Rules
 		}
 		for _, alias := range v.Aliases {
-			s.Aliases[alias] = name
+			s.Aliases[alias] = v.Name
 		}
-		if v.Control {
-			s.Control = append(s.Control, name)
+		if v.Pass != catalog.NoPass {
+			s.Passes[v.Name] = v.Pass
 		}
-		if v.Held {
-			s.Held = append(s.Held, name)
-		}
-		if v.Long {
-			s.Rules.Long = append(s.Rules.Long, name)
+		for _, list := range []struct {
+			in    bool
+			names *[]string
+		}{{v.Answer != nil || v.Pass != catalog.NoPass, &s.Handlers}, {v.Control, &s.Control}, {v.Held, &s.Held}, {v.Long, &s.Rules.Long}, {v.Beside, &s.Beside}, {v.MergedOnly, &s.MergedOnly}} {
+			if list.in {
+				*list.names = append(*list.names, v.Name)
+			}
 		}
 	}
 	return s
@@ -152,15 +153,9 @@ func (c *verbsConn) Call(ctx context.Context, call *broker.Call, _ broker.Peer) 
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 	}
-	verb := -1
-	if err := json.Unmarshal(call.Params, &params); err == nil {
-		for i, name := range c.family.names {
-			if name == params.Name {
-				verb = i
-			}
-		}
-	}
-	if verb < 0 { // nothing that came through policy ends here
+	err := json.Unmarshal(call.Params, &params)
+	verb := slices.IndexFunc(c.family.verbs, func(v Verb) bool { return v.Name == params.Name && v.Answer != nil })
+	if err != nil || verb < 0 { // nothing that came through policy ends here
 		return broker.Answer{}, &broker.Failure{Cause: "the native family " + c.family.name + " has no such verb", Refusal: broker.Refuse(
 			broker.CodeVerbUnknown, "Tool not found: "+call.Verb, map[string]any{"name": call.Verb})}
 	}
@@ -178,22 +173,26 @@ func (c *verbsConn) Call(ctx context.Context, call *broker.Call, _ broker.Peer) 
 // result is the protocol's form of what a verb answered.
 func (c *verbsConn) result(ctx context.Context, call *broker.Call, value any, err error) (json.RawMessage, error) {
 	var refusal *broker.Refusal
+	var failure *broker.Failure
 	switch {
 	case err == nil:
-		raw, wrong := encode(value)
+		raw, wrong := Encode(value)
 		if err = wrong; wrong == nil {
 			return shape.Structured(raw, false), nil
 		}
 	case errors.As(err, &refusal):
 		return shape.Structured(refusal.NativeJSON(), true), nil
-	case ctx.Err() != nil, errors.Is(err, ErrStopped):
+	case errors.As(err, &failure):
 		return nil, err
+	case ctx.Err() != nil:
+		return nil, &broker.Failure{Dispatched: true, Cause: "the call ended while the broker worked on it"}
 	}
 	c.family.opts.Log.Error("a verb of the broker failed", slog.String("verb", call.Verb), slog.String("call", call.ID), slog.String("cause", err.Error()))
 	return shape.Structured(broker.AsRefusal(err).NativeJSON(), true), nil
 }
 
-func encode(v any) (json.RawMessage, error) {
+// Encode is the JSON of a value as verbs answer it: < and > are not escaped.
+func Encode(v any) (json.RawMessage, error) {
 	if raw, ok := v.(json.RawMessage); ok {
 		return raw, nil
 	}

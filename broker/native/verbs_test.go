@@ -38,21 +38,20 @@ func echo(_ context.Context, ask native.Ask) (any, error) {
 
 func family(t *testing.T, log *strings.Builder) *native.Verbs {
 	t.Helper()
-	f, err := native.NewFamily("echoes", native.Options{RuntimeID: "r1", Now: time.Now, Log: slog.New(slog.NewTextHandler(log, nil))},
-		native.Verb{Entry: `{"name":"echo","inputSchema":{"type":"object"}}`, Aliases: []string{"armada_echo"}, Effects: broker.Write, Control: true,
+	return native.NewFamily("echoes", native.Options{RuntimeID: "r1", Now: time.Now, Log: slog.New(slog.NewTextHandler(log, nil))},
+		native.Verb{Name: "echo", Entry: `{"name":"echo","inputSchema":{"type":"object"}}`, Aliases: []string{"armada_echo"}, Effects: broker.Write, Control: true,
 			Rules: []catalog.EffectRule{{Is: broker.Read}}, Facts: catalog.Facts{Essential: true}, Answer: echo},
-		native.Verb{Entry: `{"name":"long","inputSchema":{"type":"object"}}`, Effects: broker.Exec, Long: true, Answer: echo})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+		native.Verb{Name: "long", Entry: `{"name":"long","inputSchema":{"type":"object"}}`, Effects: broker.Exec, Long: true, Answer: echo},
+		native.Verb{Name: "pass", Entry: `{"name":"pass"}`, Pass: catalog.PassAll, MergedOnly: true},
+		native.Verb{Name: "nobody", Entry: `{"name":"nobody"}`, Beside: true})
 }
 
 func TestAFamilyIsListedAsItsTableSays(t *testing.T) {
 	s := family(t, &strings.Builder{}).Source()
-	if s.Family != "echoes" || !s.Native || len(s.Tools) != 2 || s.Aliases["armada_echo"] != "echo" || s.Effects["long"] != broker.Exec ||
+	if s.Family != "echoes" || !s.Native || len(s.Tools) != 4 || s.Aliases["armada_echo"] != "echo" || s.Effects["long"] != broker.Exec ||
 		len(s.Conditional["echo"]) != 1 || strings.Join(s.Control, "") != "echo" || strings.Join(s.Rules.Long, "") != "long" ||
-		strings.Join(s.Handlers, " ") != "echo long" || !s.Facts["echo"].Essential {
+		strings.Join(s.Handlers, " ") != "echo long pass" || s.Passes["pass"] != catalog.PassAll ||
+		strings.Join(s.MergedOnly, "") != "pass" || strings.Join(s.Beside, "") != "nobody" || !s.Facts["echo"].Essential {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -60,7 +59,7 @@ func TestAFamilyIsListedAsItsTableSays(t *testing.T) {
 func TestAVerbAnswersItsCaller(t *testing.T) {
 	for _, tt := range []struct {
 		params, want string
-		failed       error
+		failed       *broker.Failure
 		logged       string
 	}{
 		{params: `{"name":"echo","arguments":{"text":"<a>"}}`, want: `{"Text":"<a>"}`},
@@ -82,7 +81,7 @@ func TestAVerbAnswersItsCaller(t *testing.T) {
 			Content []struct{ Text string }
 			IsError bool
 		}{}
-		if !errors.Is(err, tt.failed) {
+		if tt.failed != nil && err != error(tt.failed) || tt.failed == nil && err != nil {
 			t.Errorf("%s: %v", tt.params, err)
 		}
 		if err == nil {
@@ -100,8 +99,8 @@ func TestAVerbAnswersItsCaller(t *testing.T) {
 }
 
 func TestACallThatHasEndedIsNotAnswered(t *testing.T) {
-	f, err := native.NewFamily("waits", native.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)},
-		native.Verb{Entry: `{"name":"wait"}`, Answer: func(ctx context.Context, ask native.Ask) (any, error) {
+	f := native.NewFamily("waits", native.Options{Now: time.Now},
+		native.Verb{Name: "wait", Entry: `{"name":"wait"}`, Answer: func(ctx context.Context, ask native.Ask) (any, error) {
 			select {
 			case <-ctx.Done():
 				return nil, ctx.Err()
@@ -109,9 +108,6 @@ func TestACallThatHasEndedIsNotAnswered(t *testing.T) {
 				return nil, native.ErrStopped
 			}
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	conn, err := f.Open(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +115,8 @@ func TestACallThatHasEndedIsNotAnswered(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	call := &broker.Call{Verb: "wait", Params: json.RawMessage(`{"name":"wait"}`)}
-	if _, err := conn.Call(gone, call, broker.Peer{}); !errors.Is(err, context.Canceled) {
+	var left *broker.Failure
+	if _, err := conn.Call(gone, call, broker.Peer{}); !errors.As(err, &left) || left.Gone || !left.Dispatched {
 		t.Errorf("its caller left: %v", err)
 	}
 	for range 2 {
@@ -130,15 +127,9 @@ func TestACallThatHasEndedIsNotAnswered(t *testing.T) {
 	if _, err := conn.Call(t.Context(), call, broker.Peer{}); !errors.Is(err, native.ErrStopped) {
 		t.Errorf("its family stopped: %v", err)
 	}
-	if _, err := conn.Call(t.Context(), &broker.Call{Verb: "other", Params: json.RawMessage(`{"name":"other"}`)}, broker.Peer{}); err == nil {
-		t.Error("a verb that it does not have was answered")
-	}
-}
-
-func TestATableWithoutANameOrAnAnswerIsRefused(t *testing.T) {
-	for _, v := range []native.Verb{{Entry: `{"name":"a"}`}, {Entry: `{}`, Answer: echo}, {Entry: `{`, Answer: echo}} {
-		if _, err := native.NewFamily("bad", native.Options{}, v); err == nil {
-			t.Errorf("%q was taken", v.Entry)
+	for _, name := range []string{"other", "nobody", "pass"} {
+		if _, err := conn.Call(t.Context(), &broker.Call{Verb: name, Params: json.RawMessage(`{"name":"` + name + `"}`)}, broker.Peer{}); err == nil {
+			t.Errorf("%s was answered", name)
 		}
 	}
 }
