@@ -38,6 +38,9 @@ const (
 	CodeIdempotencyConflict Code = "idempotency_conflict"
 	CodeIdempotencyKey      Code = "invalid_idempotency_key"
 	CodeMissingReason       Code = "missing_reason"
+	CodeMissingSetBy        Code = "missing_set_by"
+	CodeInvalidAction       Code = "invalid_action"
+	CodeDispatchHold        Code = "dispatch_hold_active"
 	CodeUnauthorized        Code = "unauthorized"
 	CodeOriginForbidden     Code = "origin_forbidden"
 	CodeBrokerNotRunning    Code = "broker_not_running"
@@ -102,6 +105,9 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeIdempotencyConflict: {false},
 	CodeIdempotencyKey:      {false},
 	CodeMissingReason:       {false},
+	CodeMissingSetBy:        {false},
+	CodeInvalidAction:       {false},
+	CodeDispatchHold:        {false},
 	CodeUnauthorized:        {false},
 	CodeOriginForbidden:     {false},
 	CodeBrokerNotRunning:    {true},

@@ -70,6 +70,22 @@ func (j Job) Handle(replayed bool) json.RawMessage {
 	})
 }
 
+// unfinishedView is a line of a list of unfinished jobs.
+type unfinishedView struct {
+	JobID          string    `json:"JobId"`
+	Operation      string    `json:"Operation"`
+	Status         JobStatus `json:"Status"`
+	SubmittedAtUTC string    `json:"SubmittedAtUtc"`
+	StartedAtUTC   *string   `json:"StartedAtUtc"`
+	ObjectiveID    *string   `json:"ObjectiveId"`
+	VesselID       *string   `json:"VesselId"`
+}
+
+// UnfinishedView is a job that is not final, in a list of what is under way.
+func (j Job) UnfinishedView() json.RawMessage {
+	return marshal(unfinishedView{j.ID, j.Operation, j.Status, FormatTime(j.SubmittedAt), formatTimePtr(j.StartedAt), textPtr(j.ObjectiveID), textPtr(j.VesselID)})
+}
+
 // StatusView is the answer of job_status. delayed says that an outcome is
 // known but not yet durable.
 func (j Job) StatusView(delayed bool) json.RawMessage {

@@ -105,7 +105,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Broker: Broker{Listen: "[::1]:0", AllowedHosts: []string{"berth.example.com", "10.0.0.1:7420"}, MaxSessions: 5, MaxCallsPerSession: 6,
 			MaxStreams: 7, MaxBody: 2 << 10, MaxBytesInFlight: 3 << 10, LogLevel: "debug",
 			Clients:         []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}},
-			HarnessPrefixes: []string{"cursor:"},
+			HarnessPrefixes: []string{"cursor:"}, Hold: HoldRules{Verbs: []string{"app__run_*"}},
 			Profiles: []ProfileRule{
 				{Name: "web", ReadOnly: true, TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
 				{Name: "full", TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
@@ -140,7 +140,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Errorf("passed over: %+v", c.Notes)
 	}
 	used := keysIn(t, yamlOfEveryKey)
-	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}, ProofRules{}, ProofKind{}, ProofGrant{}, ProofNeed{}, SelectorRule{}} {
+	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}, ProofRules{}, ProofKind{}, ProofGrant{}, ProofNeed{}, SelectorRule{}, HoldRules{}} {
 		for _, key := range keysOf(reflect.TypeOf(of)) {
 			if !used[key] {
 				t.Errorf("the key %s of %T is not in this test", key, of)
@@ -263,6 +263,7 @@ berth:
     editor: {select: [{verb: "job_*"}, {backend: app, family: app, effects: read}], exclude: [{surface: resmon}], required: [job_status], preset: cursor,
       max_tools: 30, max_tokens: 8000, instructions_tokens: 700, result_tokens: 9000, token_factor: 1.25, count_tokens: always, envelope: false, guidance: false}
   harness_prefixes: ["cursor:"]
+  hold: {verbs: ["app__run_*"]}
 `
 
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {

@@ -29,6 +29,7 @@ var commands = []func(*app) *cobra.Command{
 	newProfileCommand,
 	newCatalogCommand,
 	newBackendsCommand,
+	newHoldCommand,
 	newSessionsCommand,
 	newJobsCommand,
 	newJournalCommand,

@@ -21,6 +21,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/config"
+	"berth/broker/native/hold"
 	"berth/broker/native/meta"
 	"berth/broker/policy/proof"
 	"berth/broker/shape"
@@ -128,6 +129,7 @@ type running struct {
 	catalogs   map[string]broker.StoredCatalog
 	metrics    *metrics.Metrics
 	system     *actors.System
+	hold       *hold.Hold
 	costs      *shape.Costs // of the entries of verbs
 	kept       *shape.Store // what was cut from answers
 	served     *meta.Ledger
@@ -188,6 +190,13 @@ func (b *running) openJournal(ctx context.Context) error {
 		b.log.Warn("the journal held unfinished work", slog.Int("lost", recovery.Lost), slog.Int("tracked", len(recovery.Tracked)),
 			slog.Int("unreadable", recovery.Unreadable), slog.Int("orphan_files", recovery.OrphanFiles))
 	}
+	b.hold = hold.New(b.journal, nil, time.Now, b.log)
+	if err := b.hold.Load(); err != nil {
+		return fmt.Errorf("read what an operator holds: %w", err)
+	}
+	if v := b.hold.Present(); v != nil {
+		b.log.Warn("dispatch is on hold", slog.String("since", v.SetByUTC))
+	}
 	catalogs, err := b.journal.Catalogs()
 	if err != nil {
 		b.log.Warn("a stored catalog could not be read", slog.String("cause", err.Error()))
@@ -206,7 +215,7 @@ func (b *running) startActors() error {
 		Journal: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
-		Observe:          b.metrics.Observe, Proofs: b.proofs(),
+		Observe:          b.metrics.Observe, Proofs: b.proofs(), Hold: b.hold.Refuse,
 		Fatal: func(reason string) {
 			select {
 			case b.fatal <- reason:
@@ -348,7 +357,7 @@ func (b *running) handler() (http.Handler, error) {
 	}
 	operator := rest.New(rest.Options{
 		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
-		Metrics: b.metrics.Handler(), Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
+		Metrics: b.metrics.Handler(), Accept: b.system, Held: b.hold.Present, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
 		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})

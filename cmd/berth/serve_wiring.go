@@ -21,6 +21,7 @@ import (
 	"berth/broker/catalog"
 	"berth/broker/config"
 	"berth/broker/native"
+	"berth/broker/native/hold"
 	"berth/broker/native/jobs"
 	"berth/broker/native/meta"
 	"berth/broker/policy/proof"
@@ -56,7 +57,11 @@ func (b *running) addNative(opts *actors.Options) {
 		},
 		Standing: func(backend string) (string, string) { return b.system.Standing(backend) },
 	})
-	joined := native.Join(family, b.meta)
+	if b.hold == nil { // a look at the configuration opens no journal
+		b.hold = hold.New(b.journal, nil, time.Now, b.log)
+	}
+	own := native.Options{RuntimeID: b.runtimeID, Server: family.Source().Server, Now: time.Now, Log: b.log}
+	joined := native.Join(family, b.meta, b.hold.NewFamily(own))
 	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},

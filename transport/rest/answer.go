@@ -48,6 +48,8 @@ var statuses = map[broker.Code]int{
 	broker.CodeUnauthorized:        http.StatusUnauthorized,
 	broker.CodeOriginForbidden:     http.StatusForbidden,
 	broker.CodeGlobalAdministrator: http.StatusForbidden,
+	broker.CodeReadOnly:            http.StatusForbidden,
+	broker.CodeDispatchHold:        http.StatusConflict,
 	broker.CodeNotFound:            http.StatusNotFound,
 	broker.CodeJobNotFound:         http.StatusNotFound,
 	broker.CodeProfileUnknown:      http.StatusNotFound,

@@ -45,6 +45,8 @@ type fake struct {
 	views    []actors.BackendView
 	sess     []actors.SessionView
 
+	twin json.RawMessage // the result of a verb of the broker's own
+
 	token   string
 	rotated int
 }
@@ -300,6 +302,25 @@ func job(id string, status broker.JobStatus, age time.Duration) broker.Job {
 		j = next
 	}
 	return j
+}
+
+// withTwins adds the broker's own verbs whose twins are routes.
+func (f *fake) withTwins(t *testing.T) {
+	t.Helper()
+	own := catalog.Source{Backend: catalog.NativeName, Native: true, Family: "own", Listed: true, Effects: map[string]broker.Effects{}}
+	for _, name := range []string{"dispatch_hold", "stop_server", "restore"} {
+		own.Tools = append(own.Tools, broker.Tool{Name: name, Raw: json.RawMessage(`{"name":"` + name + `","inputSchema":{"type":"object"}}`)})
+		own.Effects[name] = broker.Write
+	}
+	snapshot, quarantined := catalog.Build(2, append(f.sources, own))
+	if len(quarantined) > 0 {
+		t.Fatalf("quarantined: %v", quarantined)
+	}
+	f.snapshot = snapshot
+	f.do = func(context.Context, actors.Request) actors.Reply {
+		return actors.Reply{Answer: &broker.Answer{Result: f.twin}}
+	}
+	f.twin = json.RawMessage(`{"content":[],"structuredContent":{"Done":true}}`)
 }
 
 func (f *fake) AcceptCatalog(context.Context, string) *broker.Refusal { return nil }

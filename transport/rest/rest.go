@@ -9,6 +9,7 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/native/hold"
 	"berth/transport/httpguard"
 )
 
@@ -74,6 +75,8 @@ type Options struct {
 	Token   Token
 	Metrics http.Handler
 
+	// Held is the hold on new work in force; nil, or a nil answer: there is none.
+	Held func() *hold.View
 	// Accept is who takes the lists of pinned backends; nil: nobody.
 	Accept Accepter
 	// ReadOnly lets nobody do more than read, as the whole process does.

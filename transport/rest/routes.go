@@ -33,6 +33,8 @@ var routes = []Route{
 	{"GET", "/api/v1/profiles/{name}", "What a profile lists, what that costs, and what did not fit.", false, maxSmallBody, answering((*api).profileView)},
 	{"GET", "/api/v1/backends", "Every backend: state, runtime id, queue and counters.", false, maxSmallBody, answering((*api).backends)},
 	{"POST", "/api/v1/backends/{name}/accept", "Takes what a pinned backend lists now.", false, maxSmallBody, answering((*api).acceptCatalog)},
+	{"GET", "/api/v1/hold", "Whether new work is held, by whom and why, and all unfinished jobs.", false, maxSmallBody, answering((*api).holdStatus)},
+	{"POST", "/api/v1/hold", "Holds new work, or lets it go on: {Action, Reason, SetBy}, as dispatch_hold.", false, maxSmallBody, answering((*api).changeHold)},
 	{"GET", "/api/v1/sessions", "Every live harness session.", false, maxSmallBody, answering((*api).sessions)},
 	{"GET", "/api/v1/jobs", "Jobs, newest first (?status=&operation=&pageNumber=&pageSize=).", false, maxSmallBody, answering((*api).jobs)},
 	{"GET", "/api/v1/jobs/{id}", "One job with its result; ?waitSeconds=0..50 waits for a change.", false, maxSmallBody, answering((*api).job)},

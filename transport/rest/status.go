@@ -35,6 +35,9 @@ func (a *api) status(r *http.Request) (any, error) {
 	if open, err := a.Jobs.Jobs(broker.JobFilter{Unfinished: true, Limit: 1}); err == nil {
 		s.Counts.UnfinishedJobs = &open.Total
 	}
+	if a.Held != nil {
+		s.Hold = a.Held()
+	}
 	return s, nil
 }
 

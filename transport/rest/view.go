@@ -6,6 +6,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/broker/native/hold"
 )
 
 // The shapes of the answers, PascalCase; a nil pointer is unknown and null.
@@ -19,6 +20,8 @@ type Status struct {
 	// UptimeSeconds is whole seconds.
 	UptimeSeconds int64
 	Counts        Counts
+	// Hold is the operator's stop on new work; null while there is none.
+	Hold *hold.View
 }
 
 // Counts are what the broker holds at this moment.
