@@ -7,6 +7,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/drain"
 )
 
 // Upstream is a way to reach one backend. Open brings up a new incarnation and
@@ -171,6 +172,7 @@ type BackendView struct {
 	Abandoned    uint64
 	OldestWait   time.Duration
 	Flags        []string
-	EnvNames     []string // names only
-	HeaderNames  []string // names only
+	Draining     *drain.Notice // by an operator; nil: it takes calls
+	EnvNames     []string      // names only
+	HeaderNames  []string      // names only
 }

@@ -277,13 +277,13 @@ func (j *job) write() {
 	}
 }
 
-// held refuses a new job while an operator holds its operation, unless the work
-// has begun already: its record is what remains of it.
+// held refuses a new job that an operator has stopped, unless the work has begun
+// already: its record is what remains of it.
 func (j *job) held() *broker.Refusal {
 	if j.start.promote || j.start.adopt != nil {
 		return nil
 	}
-	return j.sys.hold(&j.start.req)
+	return j.sys.stopped(&j.start.req)
 }
 
 func (j *job) change(c broker.JobChange) {

@@ -179,9 +179,9 @@ func (s *session) submit(m *submit) {
 		return
 	}
 	// A key may name a job that is there already, which is answered whatever is
-	// held: its job actor looks.
+	// stopped: its job actor looks.
 	if req.IdempotencyKey == "" {
-		if r := s.sys.hold(&req); r != nil {
+		if r := s.sys.stopped(&req); r != nil {
 			m.settle(Reply{Refusal: r})
 			return
 		}

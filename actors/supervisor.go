@@ -151,6 +151,8 @@ func (s *supervisor) Receive(ctx actor.Context) {
 		if pid, ok := s.jobs[m.callID]; ok {
 			ctx.Send(pid, m)
 		}
+	case *drainBackend:
+		s.drain(m)
 	case *acceptCatalog:
 		s.accept(m)
 	case *jobEnded:

@@ -18,6 +18,7 @@ import (
 	"berth/broker/admission"
 	"berth/broker/catalog"
 	"berth/broker/catalog/parity"
+	"berth/broker/drain"
 	"berth/broker/policy/proof"
 )
 
@@ -49,6 +50,8 @@ type Options struct {
 	// Hold refuses the start of an operation of a request that is Held, while
 	// an operator holds it; nil never does. It must not block.
 	Hold func(operation string) *broker.Refusal
+	// Drained are the backends that an operator drained before this start.
+	Drained map[string]*drain.Notice
 	// Observe is told of each call that ended; nil is not. It must not block.
 	Observe func(req *Request, reply *Reply)
 	// Fatal is told when the supervisor itself failed; the process should end.
@@ -85,6 +88,7 @@ type System struct {
 	lists         atomic.Pointer[listState]
 	backends      sync.Map // name -> *backendRef
 	states        sync.Map // name -> lastSeen, of shared backends
+	drains        sync.Map // name -> *drain.Notice; changed by the supervisor
 	instances     sync.Map // backend NUL session -> *actor.PID
 	bound         sync.Map // id -> *boundRef
 	boundCount    atomic.Int64
@@ -151,6 +155,9 @@ func Start(opts Options) (*System, error) {
 	}
 	if opts.Proofs != nil {
 		s.gate = newProofGate(*opts.Proofs, s)
+	}
+	for name, notice := range opts.Drained {
+		s.drains.Store(name, notice)
 	}
 	s.journal = telling{opts.Journal, s.tellTask}
 	s.asked.tell = func(id string) { s.tellTask("", id) }
@@ -341,10 +348,14 @@ func (s *System) closeConn(conn broker.Conn) {
 	s.work.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 		defer cancel()
-		if err := conn.Close(ctx); err != nil {
-			s.log.Warn("a backend connection did not close cleanly", slog.String("cause", err.Error()))
-		}
+		s.closed(ctx, conn)
 	})
+}
+
+func (s *System) closed(ctx context.Context, conn broker.Conn) {
+	if err := conn.Close(ctx); err != nil {
+		s.log.Warn("a backend connection did not close cleanly", slog.String("cause", err.Error()))
+	}
 }
 
 const closeLimit = 15 * time.Second
@@ -374,6 +385,18 @@ func (s *System) newRecord(start *jobStart) broker.Job {
 		Session: req.Call.Session, CallID: req.Call.ID, Backend: req.Call.Backend,
 		IdempotencyKey: req.IdempotencyKey, Digest: req.Digest, Promoted: start.promote, Limit: limit,
 	}
+}
+
+// stopped refuses new work that an operator has stopped: by the hold, or at its
+// backend.
+func (s *System) stopped(req *Request) *broker.Refusal {
+	if r := s.hold(req); r != nil {
+		return r
+	}
+	if n := s.draining(req.Call.Backend); n != nil && req.Call.Lane != broker.LaneControl {
+		return n.Refuse(req.Call.Backend)
+	}
+	return nil
 }
 
 // hold refuses a request that an operator's stop holds.

@@ -17,6 +17,7 @@ const (
 	CodeIdleTimeout         Code = "idle_timeout"
 	CodeBackendUnavailable  Code = "backend_unavailable"
 	CodeBackendRefused      Code = "backend_refused"
+	CodeBackendDraining     Code = "backend_draining"
 	CodeOutcomeUnknown      Code = "outcome_unknown"
 	CodeInstanceMismatch    Code = "instance_mismatch"
 	CodeIdentityUnavailable Code = "identity_unavailable"
@@ -84,6 +85,7 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeIdleTimeout:         {false},
 	CodeBackendUnavailable:  {true},
 	CodeBackendRefused:      {false},
+	CodeBackendDraining:     {true},
 	CodeOutcomeUnknown:      {false},
 	CodeInstanceMismatch:    {false},
 	CodeIdentityUnavailable: {false},

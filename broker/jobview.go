@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -84,6 +85,15 @@ type unfinishedView struct {
 // UnfinishedView is a job that is not final, in a list of what is under way.
 func (j Job) UnfinishedView() json.RawMessage {
 	return marshal(unfinishedView{j.ID, j.Operation, j.Status, FormatTime(j.SubmittedAt), formatTimePtr(j.StartedAt), textPtr(j.ObjectiveID), textPtr(j.VesselID)})
+}
+
+// UnfinishedViews are jobs that came newest first, oldest first.
+func UnfinishedViews(jobs []Job) []json.RawMessage {
+	out := make([]json.RawMessage, 0, len(jobs))
+	for _, j := range slices.Backward(jobs) {
+		out = append(out, j.UnfinishedView())
+	}
+	return out
 }
 
 // StatusView is the answer of job_status. delayed says that an outcome is

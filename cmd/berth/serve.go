@@ -21,6 +21,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/config"
+	"berth/broker/drain"
 	"berth/broker/native/hold"
 	"berth/broker/native/meta"
 	"berth/broker/policy/proof"
@@ -130,6 +131,7 @@ type running struct {
 	metrics    *metrics.Metrics
 	system     *actors.System
 	hold       *hold.Hold
+	drained    map[string]*drain.Notice
 	costs      *shape.Costs // of the entries of verbs
 	kept       *shape.Store // what was cut from answers
 	served     *meta.Ledger
@@ -197,6 +199,9 @@ func (b *running) openJournal(ctx context.Context) error {
 	if v := b.hold.Present(); v != nil {
 		b.log.Warn("dispatch is on hold", slog.String("since", v.SetByUTC))
 	}
+	if b.drained, err = drain.Read(b.journal); err != nil {
+		return err
+	}
 	catalogs, err := b.journal.Catalogs()
 	if err != nil {
 		b.log.Warn("a stored catalog could not be read", slog.String("cause", err.Error()))
@@ -215,7 +220,7 @@ func (b *running) startActors() error {
 		Journal: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
-		Observe:          b.metrics.Observe, Proofs: b.proofs(), Hold: b.hold.Refuse,
+		Observe:          b.metrics.Observe, Proofs: b.proofs(), Hold: b.hold.Refuse, Drained: b.drained,
 		Fatal: func(reason string) {
 			select {
 			case b.fatal <- reason:
@@ -357,7 +362,7 @@ func (b *running) handler() (http.Handler, error) {
 	}
 	operator := rest.New(rest.Options{
 		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
-		Metrics: b.metrics.Handler(), Accept: b.system, Held: b.hold.Present, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
+		Metrics: b.metrics.Handler(), Accept: b.system, Held: b.hold.Present, Drains: drain.NewDesk(b.journal, func() drain.Backends { return b.system }, time.Now), ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
 		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})

@@ -64,6 +64,7 @@ var statuses = map[broker.Code]int{
 	broker.CodeOverloaded:          http.StatusTooManyRequests,
 	broker.CodeInternal:            http.StatusInternalServerError,
 	broker.CodeJobJournal:          http.StatusServiceUnavailable,
+	broker.CodeBackendDraining:     http.StatusServiceUnavailable,
 	broker.CodeShuttingDown:        http.StatusServiceUnavailable,
 	broker.CodeCatalogPending:      http.StatusServiceUnavailable,
 	broker.CodeBackendUnavailable:  http.StatusServiceUnavailable,

@@ -9,6 +9,7 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/drain"
 	"berth/broker/native/hold"
 	"berth/transport/httpguard"
 )
@@ -41,6 +42,16 @@ type Jobs interface {
 	// and what ends the watch.
 	Watch(id string) (<-chan struct{}, func())
 	CancelJob(ctx context.Context, id, reason string, by broker.Principal) (broker.Job, error)
+}
+
+// Drains is the operator's hand on the backends; *drain.Desk is one.
+type Drains interface {
+	Drain(ctx context.Context, who broker.Principal, backend, reason string) (drain.Drained, error)
+	Resume(ctx context.Context, who broker.Principal, backend, reason string) (drain.Drained, error)
+	// Restart gives what runs until wait is over.
+	Restart(ctx, wait context.Context, who broker.Principal, backend, reason string) (drain.Drained, error)
+	// Idle is the same answer once nothing is left there, or ctx is over.
+	Idle(ctx context.Context, was drain.Drained) (drain.Drained, error)
 }
 
 // Accepter takes what a pinned backend lists now as what it may list.
@@ -77,6 +88,8 @@ type Options struct {
 
 	// Held is the hold on new work in force; nil, or a nil answer: there is none.
 	Held func() *hold.View
+	// Drains has backends take no new calls, and begin another life; nil: 404.
+	Drains Drains
 	// Accept is who takes the lists of pinned backends; nil: nobody.
 	Accept Accepter
 	// ReadOnly lets nobody do more than read, as the whole process does.

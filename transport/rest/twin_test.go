@@ -8,6 +8,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/broker/drain"
 	"berth/transport/rest"
 )
 
@@ -84,4 +85,62 @@ func TestATwinsRefusalsHaveStatusAndBody(t *testing.T) {
 
 func replies(r actors.Reply) func(context.Context, actors.Request) actors.Reply {
 	return func(context.Context, actors.Request) actors.Reply { return r }
+}
+
+// fakeDrains says what it was asked.
+type fakeDrains struct{ err error }
+
+func (d fakeDrains) done(status, backend, reason string) (drain.Drained, error) {
+	return drain.Drained{Name: backend, Status: status + " " + reason, Left: 1}, d.err
+}
+
+func (d fakeDrains) Drain(_ context.Context, _ broker.Principal, backend, reason string) (drain.Drained, error) {
+	return d.done("draining", backend, reason)
+}
+
+func (d fakeDrains) Resume(_ context.Context, _ broker.Principal, backend, reason string) (drain.Drained, error) {
+	return d.done("resumed", backend, reason)
+}
+
+func (d fakeDrains) Restart(_, wait context.Context, _ broker.Principal, backend, reason string) (drain.Drained, error) {
+	if _, bounded := wait.Deadline(); !bounded {
+		reason = "without a limit"
+	}
+	return d.done("restarted", backend, reason)
+}
+
+func (d fakeDrains) Idle(ctx context.Context, was drain.Drained) (drain.Drained, error) {
+	<-ctx.Done()
+	return was, nil
+}
+
+func TestChangesOfABackend(t *testing.T) {
+	for _, tt := range []struct {
+		path, body string
+		change     func(*rest.Options)
+		status     int
+		want       string
+	}{
+		{"drain", `{"reason":"r"}`, nil, 200, `"Status":"draining r"`},
+		{"drain?waitSeconds=1", "", nil, 200, `"Left":1`},
+		{"drain?waitSeconds=x", "", nil, 400, "invalid_arguments"},
+		{"drain", `[]`, nil, 400, "invalid_arguments"},
+		{"resume", `{"Reason":"r"}`, nil, 200, `"Status":"resumed r"`},
+		{"restart", `{"Reason":"r"}`, nil, 200, `"Status":"restarted r"`},
+		{"drain", ``, func(o *rest.Options) { o.Drains = nil }, 404, "not_found"},
+		{"drain", ``, func(o *rest.Options) { o.ReadOnly = true }, 403, "read_only"},
+		{"drain", ``, func(o *rest.Options) {
+			o.Drains = fakeDrains{broker.Refuse(broker.CodeBackendDraining, "No.", nil)}
+		}, 503, "backend_draining"},
+	} {
+		f := newFake(t)
+		var change []func(*rest.Options)
+		if tt.change != nil {
+			change = append(change, tt.change)
+		}
+		status, body := ask(t, f.handler(nil, change...), "POST", "/api/v1/backends/files/"+tt.path, tt.body)
+		if status != tt.status || !strings.Contains(body, tt.want) {
+			t.Errorf("%s %s: %d %s", tt.path, tt.body, status, body)
+		}
+	}
 }

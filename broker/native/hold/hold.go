@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -224,9 +223,5 @@ func Unfinished(store Jobs) ([]json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]json.RawMessage, 0, len(page.Jobs))
-	for _, j := range slices.Backward(page.Jobs) {
-		out = append(out, j.UnfinishedView())
-	}
-	return out, nil
+	return broker.UnfinishedViews(page.Jobs), nil
 }
