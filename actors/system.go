@@ -107,6 +107,7 @@ type System struct {
 	calls         atomic.Uint64
 	stale         atomic.Uint64 // reports of an earlier life, dropped
 	closing       atomic.Bool
+	paused        atomic.Pointer[broker.Refusal]
 	stopOnce      sync.Once
 	work          sync.WaitGroup
 }
@@ -215,6 +216,9 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 func (s *System) Do(ctx context.Context, req Request) Reply {
 	if s.closing.Load() {
 		return Reply{Refusal: broker.Refuse(broker.CodeShuttingDown, "The broker is stopping; the call was not sent.", nil)}
+	}
+	if r := s.pausedFor(req.Call); r != nil {
+		return Reply{Refusal: r}
 	}
 	key := req.Call.Session
 	if key == "" {

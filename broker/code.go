@@ -72,6 +72,8 @@ const (
 	CodeSafetyBackup        Code = "safety_backup_failed"
 	CodeRestoreBlocked      Code = "restore_blocked_by_work"
 	CodeRestoreDiffers      Code = "restore_result_differs"
+	CodeRestoreInProgress   Code = "restore_in_progress"
+	CodeMissingFilePath     Code = "missing_file_path"
 	CodeBrokerRunning       Code = "broker_running"
 )
 
@@ -140,6 +142,8 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeSafetyBackup:        {false},
 	CodeRestoreBlocked:      {false},
 	CodeRestoreDiffers:      {false},
+	CodeRestoreInProgress:   {true},
+	CodeMissingFilePath:     {false},
 	CodeBrokerRunning:       {true},
 }
 

@@ -35,6 +35,7 @@ var commands = []func(*app) *cobra.Command{
 	newJournalCommand,
 	newBackupCommand,
 	newRestoreCommand,
+	newStopCommand,
 	newTokenCommand,
 	newInstallCommand,
 	newVersionCommand,

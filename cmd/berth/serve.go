@@ -79,7 +79,7 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), tier: readTier(a.getenv),
+	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), stopAsked: make(chan struct{}, 1), tier: readTier(a.getenv),
 		readOnlyProcess: o.readOnly || switchedOn(a.getenv, readOnlyVariable)}
 	defer b.close()
 	for _, note := range cfg.Notes {
@@ -117,6 +117,7 @@ type running struct {
 	started   time.Time
 	runtimeID string
 	fatal     chan string
+	stopAsked chan struct{} // capacity 1
 	tier      tier
 
 	dir        *statedir.Dir
@@ -132,6 +133,8 @@ type running struct {
 	system     *actors.System
 	hold       *hold.Hold
 	drained    map[string]*drain.Notice
+	keeper     *keeper
+	renewals   []renewal    // of further views of the journal
 	costs      *shape.Costs // of the entries of verbs
 	kept       *shape.Store // what was cut from answers
 	served     *meta.Ledger
@@ -230,8 +233,12 @@ func (b *running) startActors() error {
 		Logger: b.log, Now: time.Now, Random: rand.Reader,
 		Catalog: catalogSettings(b.cfg),
 	}
+	inspect, err := b.inspector()
+	if err != nil {
+		return err
+	}
+	b.keeper = newKeeper(b, inspect)
 	b.addSources(&opts)
-	var err error
 	b.system, err = actors.Start(opts)
 	switch {
 	case errors.Is(err, actors.ErrCatalog):
@@ -287,6 +294,8 @@ func (b *running) serve(ctx context.Context) error {
 	var failed error
 	select {
 	case <-ctx.Done():
+		b.log.Info("stopping", slog.Duration("drain_timeout", b.cfg.Broker.DrainTimeout))
+	case <-b.stopAsked:
 		b.log.Info("stopping", slog.Duration("drain_timeout", b.cfg.Broker.DrainTimeout))
 	case reason := <-b.fatal:
 		failed = errors.New(reason)
@@ -356,12 +365,8 @@ func (b *running) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the MCP front: %w", err)
 	}
-	inspect, err := b.inspector()
-	if err != nil {
-		return nil, err
-	}
 	operator := rest.New(rest.Options{
-		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
+		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: b.keeper, Uploads: b.keeper, Token: b.dir,
 		Metrics: b.metrics.Handler(), Accept: b.system, Held: b.hold.Present, Drains: drain.NewDesk(b.journal, func() drain.Backends { return b.system }, time.Now), ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
 		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,

@@ -24,6 +24,7 @@ import (
 	"berth/broker/native/hold"
 	"berth/broker/native/jobs"
 	"berth/broker/native/meta"
+	"berth/broker/native/upkeep"
 	"berth/broker/policy/proof"
 	"berth/broker/shape"
 	"berth/broker/shape/o200k"
@@ -61,7 +62,7 @@ func (b *running) addNative(opts *actors.Options) {
 		b.hold = hold.New(b.journal, nil, time.Now, b.log)
 	}
 	own := native.Options{RuntimeID: b.runtimeID, Server: family.Source().Server, Now: time.Now, Log: b.log}
-	joined := native.Join(family, b.meta, b.hold.NewFamily(own))
+	joined := native.Join(family, b.meta, b.hold.NewFamily(own), upkeep.NewFamily(b.keeper, b.journal, own))
 	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},

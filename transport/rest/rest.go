@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -42,6 +43,12 @@ type Jobs interface {
 	// and what ends the watch.
 	Watch(id string) (<-chan struct{}, func())
 	CancelJob(ctx context.Context, id, reason string, by broker.Principal) (broker.Job, error)
+}
+
+// Uploads keeps an archive on the broker's host while it is restored.
+type Uploads interface {
+	// Keep writes body under a name that is made harmless first.
+	Keep(body io.Reader, name string) (path string, remove func() error, err error)
 }
 
 // Drains is the operator's hand on the backends; *drain.Desk is one.
@@ -88,6 +95,8 @@ type Options struct {
 
 	// Held is the hold on new work in force; nil, or a nil answer: there is none.
 	Held func() *hold.View
+	// Uploads keeps an archive that is to be restored; nil: 404.
+	Uploads Uploads
 	// Drains has backends take no new calls, and begin another life; nil: 404.
 	Drains Drains
 	// Accept is who takes the lists of pinned backends; nil: nobody.

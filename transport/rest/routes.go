@@ -48,6 +48,8 @@ var routes = []Route{
 	{"GET", "/api/v1/journal/dump", "Every record and event as lines of JSON (?results=true with results); the last line says Kind end.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.dump) }},
 	{"GET", "/api/v1/jobs/{id}/explain", "What happened to a job, in sentences.", false, maxSmallBody, answering((*api).explain)},
 	{"GET", "/api/v1/backup", "A verified copy of the journal as a ZIP file.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.backup) }},
+	{"POST", "/api/v1/restore", "Puts the journal of a backup in the place of the present one; the body is the ZIP file (X-Original-Filename names it).", false, maxArchive, answering((*api).restore)},
+	{"POST", "/api/v1/server/stop", "Has the broker go down; the answer lists what is unfinished.", false, maxSmallBody, answering((*api).stopServer)},
 	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", false, maxSmallBody, answering((*api).rotateToken)},
 }
 
