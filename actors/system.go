@@ -78,6 +78,7 @@ type System struct {
 	as      *actor.ActorSystem
 	root    *actor.RootContext
 	budget  *admission.Budget
+	shares  *admission.Shares
 	gate    *ProofGate // nil: off
 	hub     hub
 	subs    subscriptions
@@ -156,7 +157,7 @@ func Start(opts Options) (*System, error) {
 	}
 	s := &System{
 		opts: opts, log: opts.Logger, now: opts.Now,
-		budget: admission.NewBudget(opts.MaxBytesInFlight), started: make(chan struct{}),
+		budget: admission.NewBudget(opts.MaxBytesInFlight), shares: admission.NewShares(), started: make(chan struct{}),
 	}
 	if opts.Proofs != nil {
 		s.gate = newProofGate(*opts.Proofs, s)
@@ -427,6 +428,24 @@ func (s *System) stopped(req *Request) *broker.Refusal {
 		return n.Refuse(req.Call.Backend)
 	}
 	return nil
+}
+
+// admit takes what a call weighs of the limits that hold over all backends and
+// of its caller's own, or refuses it. What was taken is given back once.
+func (s *System) admit(c *broker.Call) *broker.Refusal {
+	if !s.budget.Take(c.Bytes()) {
+		return s.budget.Refuse(c.Bytes())
+	}
+	if refusal := s.shares.Take(c, s.now()); refusal != nil {
+		s.budget.Give(c.Bytes())
+		return refusal
+	}
+	return nil
+}
+
+func (s *System) release(c *broker.Call) {
+	s.budget.Give(c.Bytes())
+	s.shares.Give(c, s.now())
 }
 
 // hold refuses a request that an operator's stop holds.

@@ -75,6 +75,12 @@ const (
 	CodeRestoreInProgress   Code = "restore_in_progress"
 	CodeMissingFilePath     Code = "missing_file_path"
 	CodeBrokerRunning       Code = "broker_running"
+	CodeRateLimited         Code = "rate_limited"
+	CodeProfileNotPermitted Code = "profile_not_permitted"
+	CodeCSRF                Code = "csrf_token_required"
+	CodeCredentialNotFound  Code = "credential_not_found"
+	CodeCredentialsFull     Code = "too_many_credentials"
+	CodeCredentialFile      Code = "credential_file_missing"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -145,6 +151,12 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeRestoreInProgress:   {true},
 	CodeMissingFilePath:     {false},
 	CodeBrokerRunning:       {true},
+	CodeRateLimited:         {true},
+	CodeProfileNotPermitted: {false},
+	CodeCSRF:                {false},
+	CodeCredentialNotFound:  {false},
+	CodeCredentialsFull:     {false},
+	CodeCredentialFile:      {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

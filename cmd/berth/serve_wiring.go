@@ -30,7 +30,6 @@ import (
 	"berth/broker/shape/o200k"
 	"berth/journal"
 	"berth/transport/guard"
-	"berth/transport/httpguard"
 	"berth/transport/mcpclient"
 	"berth/transport/mcpserver"
 )
@@ -62,7 +61,7 @@ func (b *running) addNative(opts *actors.Options) {
 		b.hold = hold.New(b.journal, nil, time.Now, b.log)
 	}
 	own := native.Options{RuntimeID: b.runtimeID, Server: family.Source().Server, Now: time.Now, Log: b.log}
-	joined := native.Join(family, b.meta, b.hold.NewFamily(own), upkeep.NewFamily(b.keeper, b.journal, own))
+	joined := native.Join(family, b.meta, b.hold.NewFamily(own), upkeep.NewFamily(b.keeper, b.journal, own)).For(native.Access(b.cfg.Broker.Access))
 	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},
@@ -232,13 +231,4 @@ func (b *running) readOnly() map[string]bool {
 		out[p.Name] = p.ReadOnly
 	}
 	return out
-}
-
-// guard lets in who holds the state directory's token, as the local operator.
-// Both fronts stand behind it.
-func (b *running) guard() *httpguard.Guard {
-	return httpguard.New(httpguard.Options{
-		Authenticate: func(token string) (broker.Principal, bool) { return broker.LocalOperator, b.verify(token) },
-		Hosts:        b.cfg.Broker.AllowedHosts, MaxBody: int64(b.cfg.Broker.MaxBody),
-	})
 }

@@ -16,7 +16,7 @@ import (
 // the protocol would: the same policy, the same service, the same codes. Only
 // the form of the answer is another one.
 func (a *api) twin(r *http.Request, verb string, arguments map[string]any) (json.RawMessage, error) {
-	caller, _ := httpguard.Principal(r.Context())
+	caller, _ := httpguard.Caller(r.Context())
 	request, refusal := a.planned(r.Context(), caller, CallRequest{Profile: catalog.Full, Name: verb, Arguments: raw(arguments)})
 	if refusal != nil {
 		return nil, refusal
