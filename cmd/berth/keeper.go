@@ -146,7 +146,7 @@ func (k *keeper) Restore(ctx context.Context, who broker.Principal, path string)
 
 // renew prepares every view of the journal.
 func (b *running) renew(next *journal.Journal, r journal.Recovery) (func(), error) {
-	renewals := append([]renewal{b.renewHold, b.renewDrains}, b.renewals...)
+	renewals := append([]renewal{b.renewHold, b.renewDrains, b.renewCredentials}, b.renewals...)
 	var applies []func()
 	for _, prepare := range renewals {
 		apply, err := prepare(next, r)
@@ -185,6 +185,11 @@ func (b *running) renewDrains(next *journal.Journal, _ journal.Recovery) (func()
 			b.system.SetDraining(context.Background(), name, notice)
 		}
 	}, nil
+}
+
+// renewCredentials: whoever the restored journal does not know is out at once.
+func (b *running) renewCredentials(next *journal.Journal, _ journal.Recovery) (func(), error) {
+	return b.access.desk.Renew(credentialStore{next, b.log})
 }
 
 // Stop has serve go down. The front lets the answers that are on their way out

@@ -277,3 +277,29 @@ func TestTheNameOfAnUploadIsMadeHarmless(t *testing.T) {
 		must(t, remove())
 	}
 }
+
+func TestARestoreEndsCredentialsThatCameLater(t *testing.T) {
+	t.Parallel()
+	h, _, _, file := keeperHouse(t)
+	code, token, errOut := h.berth("token", "create", "--tenant", "t", "--user", "u", "--role", "user")
+	if code != 0 {
+		t.Fatal(errOut)
+	}
+	good := func() bool {
+		addr, _, err := statedir.Discover(h.state)
+		must(t, err)
+		c := rest.NewClient("http://"+addr, strings.TrimSpace(token))
+		defer c.Close()
+		_, err = c.Post(t.Context(), "/api/v1/authenticate", map[string]string{"Token": strings.TrimSpace(token)})
+		return err == nil
+	}
+	if !good() {
+		t.Fatal("the new credential is refused")
+	}
+	if code, _, errOut := h.berth("restore", file); code != 0 {
+		t.Fatal(errOut)
+	}
+	if good() {
+		t.Error("a credential that the restored journal does not know is good")
+	}
+}
