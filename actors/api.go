@@ -7,6 +7,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/drain"
 )
 
 // Upstream is a way to reach one backend. Open brings up a new incarnation and
@@ -26,6 +27,10 @@ type Journal interface {
 	// is the refusal idempotency_conflict. It fails with an error that wraps
 	// broker.ErrJournalBusy when too many creations wait.
 	CreateJob(ctx context.Context, job broker.Job) (stored broker.Job, created bool, err error)
+	// FirstJob gives the job that the idempotency key of job names in its scope,
+	// judged as by CreateJob; found is false when there is none. Nothing is
+	// written.
+	FirstJob(job broker.Job) (first broker.Job, found bool, err error)
 	// ChangeJob applies change to the record of id in one transaction with its
 	// index entries and events. It waits for its turn however long the queue is.
 	ChangeJob(ctx context.Context, id string, change broker.JobChange) (broker.Job, error)
@@ -169,6 +174,7 @@ type BackendView struct {
 	Abandoned    uint64
 	OldestWait   time.Duration
 	Flags        []string
-	EnvNames     []string // names only
-	HeaderNames  []string // names only
+	Draining     *drain.Notice // by an operator; nil: it takes calls
+	EnvNames     []string      // names only
+	HeaderNames  []string      // names only
 }

@@ -13,6 +13,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/admission"
+	"berth/broker/drain"
 )
 
 // BackendConfig is what one backend actor is given. Zero durations mean no
@@ -258,13 +259,15 @@ type backend struct {
 	relisting    bool
 	lists        map[string]servedList // by method; what callers were given
 	relooking    map[string]bool       // by notification
+	draining     *drain.Notice         // by an operator; nil: not
+	idlers       []*awaitIdle
 }
 
 func newBackend(sys *System, cfg BackendConfig, session string) *backend {
 	if cfg.StartTimeout <= 0 {
 		cfg.StartTimeout = defaultStartTimeout
 	}
-	return &backend{
+	b := &backend{
 		sys: sys, cfg: cfg, session: session, life: sys.lives.Add(1),
 		log:   sys.log.With(slog.String("backend", cfg.Name)),
 		state: StateIdle, since: sys.now(), tools: cfg.Tools,
@@ -273,6 +276,8 @@ func newBackend(sys *System, cfg BackendConfig, session string) *backend {
 		runs:    map[string]*run{},
 		backoff: newBackoff(500*time.Millisecond, time.Minute),
 	}
+	b.draining = sys.draining(cfg.Name)
+	return b
 }
 
 // newBackoff is a capped exponential backoff with jitter that never gives up.
@@ -328,11 +333,20 @@ func (b *backend) Receive(ctx actor.Context) {
 				b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, failed: r})
 			}
 		}
+	case *setDraining:
+		b.draining = m.notice
+	case *awaitIdle:
+		b.awaitIdle(m)
+	case *renewLife:
+		b.renew(m)
+	case *closedLife:
+		b.closedLife(m)
 	case *retire:
 		b.retiring = true
 	case *viewBackend:
 		m.once.Do(func() { m.reply <- b.view() })
 	}
+	b.tellIdle()
 	if b.retiring && len(b.waiting)+len(b.runs)+len(b.control) == 0 {
 		ctx.Stop(ctx.Self())
 	}

@@ -20,7 +20,7 @@ func (b *backend) offer(o *offer) {
 		o.runTimeout = b.cfg.CallTimeout
 	}
 	o.idleTimeout = b.cfg.IdleTimeout
-	if r := b.mismatch(o.call); r != nil {
+	if r := cmp.Or(b.turnsAway(o), b.mismatch(o.call)); r != nil {
 		o.settle(outcome{refusal: r})
 		return
 	}

@@ -210,6 +210,11 @@ func (b *backend) lost(cause string) {
 		return
 	}
 	b.sys.closeConn(b.conn)
+	b.drop(cause)
+}
+
+// drop forgets the present incarnation; its connection is the caller's to close.
+func (b *backend) drop(cause string) {
 	b.conn, b.lastError = nil, cause
 	level := slog.LevelWarn
 	if b.inc.PerCall { // what answers is looked at with each call anyway
@@ -249,6 +254,9 @@ func (b *backend) giveUp() {
 		r.offer.settle(outcome{refusal: f.Refuse(r.offer.call), stopping: true})
 		r.cancel(errStopped)
 	}
+	for _, m := range b.idlers {
+		m.settle()
+	}
 	if b.timer != nil {
 		b.timer.Stop()
 	}
@@ -270,7 +278,7 @@ func (b *backend) view() BackendView {
 		Incarnations: int(b.incarnation), Tools: b.tools, InFlight: stats.InFlight, Seats: stats.Seats,
 		QueuedCalls: stats.QueuedCalls, QueuedJobs: stats.QueuedJobs, Answered: b.answered, Failed: b.failed,
 		Shed: stats.Shed, Abandoned: stats.Abandoned, OldestWait: stats.OldestWait,
-		EnvNames: b.cfg.EnvNames, HeaderNames: b.cfg.HeaderNames,
+		EnvNames: b.cfg.EnvNames, HeaderNames: b.cfg.HeaderNames, Draining: b.draining,
 	}
 	if b.state == StateBackoff && !now.Before(b.backoffUntil) && !b.wantUp() {
 		v.State = StateIdle // the pause is over; the next call starts it

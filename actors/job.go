@@ -256,7 +256,15 @@ func (j *job) write() {
 	step, record := j.step, j.record
 	switch step {
 	case stepCreate:
+		held := j.held()
 		j.journal(func(ctx context.Context) *jobWritten {
+			if held != nil {
+				first, found, err := j.sys.journal.FirstJob(record)
+				if err == nil && !found {
+					err = held
+				}
+				return &jobWritten{step: step, job: first, err: err}
+			}
 			stored, created, err := j.sys.journal.CreateJob(ctx, record)
 			return &jobWritten{step: step, job: stored, created: created, err: err}
 		})
@@ -267,6 +275,15 @@ func (j *job) write() {
 	case stepTrack:
 		j.change(broker.JobChange{To: broker.JobRunning, At: j.sys.now(), RuntimeID: record.RuntimeID, Tracking: record.Tracking})
 	}
+}
+
+// held refuses a new job that an operator has stopped, unless the work has begun
+// already: its record is what remains of it.
+func (j *job) held() *broker.Refusal {
+	if j.start.promote || j.start.adopt != nil {
+		return nil
+	}
+	return j.sys.stopped(&j.start.req)
 }
 
 func (j *job) change(c broker.JobChange) {
@@ -370,7 +387,7 @@ func (j *job) notCreated(err error) {
 			j.outcome(early)
 			return
 		}
-		j.sys.send(j.start.backend, &reown{sys: j.sys, callID: j.start.req.Call.ID, to: j.start.owner, notify: j.self, back: true})
+		j.sys.send(j.start.backend, &reown{sys: j.sys, callID: j.start.req.Call.ID, to: j.start.owner, notify: j.self, back: true, begin: j.sys.holdHook(&j.start.req)})
 		return
 	}
 	if j.start.standsBeside() {
@@ -427,7 +444,7 @@ func (j *job) beginRun(m *beginJob) {
 		m.settle(cancelledRefusal())
 		return
 	}
-	if r := j.sys.hold(j.record.Operation); r != nil {
+	if r := j.sys.hold(&j.start.req); r != nil {
 		m.settle(r)
 		return
 	}

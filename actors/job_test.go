@@ -276,23 +276,6 @@ func TestOutcomesBecomeStatuses(t *testing.T) {
 	}
 }
 
-func TestHoldIsLookedAtAgainBeforeTheRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const held broker.Code = "held" // whoever holds brings the code
-		var sent atomic.Int64
-		w := start(t, &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
-			sent.Add(1)
-			return broker.Answer{Result: text("x")}, nil
-		}}, func(o *Options) {
-			o.Hold = func(string) *broker.Refusal { return broker.Refuse(held, "On hold.", nil) }
-		})
-		j := w.job(w.do(long).Job.ID)
-		if j.Status != broker.JobFailed || j.Reason != held || sent.Load() != 0 || len(j.Refusal) == 0 {
-			t.Fatalf("%+v, %d sent", j, sent.Load())
-		}
-	})
-}
-
 func TestCancelOfAJob(t *testing.T) {
 	cancel := func(w *world, id string) (broker.Job, error) {
 		return w.CancelJob(context.Background(), id, "not needed", broker.LocalOperator)
@@ -650,9 +633,15 @@ func TestTrackedJobIsReapedFromItsLastGoodPoll(t *testing.T) {
 func TestPanicOfAJobActorEndsTheJobWithItsFirstLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, &upstream{call: gated(nil)}, func(o *Options) {
-			o.Hold = func(string) *broker.Refusal { panic("the hold broke\nsecond line") }
+			var asked atomic.Int64
+			o.Hold = func(string) *broker.Refusal {
+				if asked.Add(1) == 3 { // of the session, for the record, for the run
+					panic("the hold broke\nsecond line")
+				}
+				return nil
+			}
 		})
-		j := w.job(w.do(long).Job.ID)
+		j := w.job(w.do(long, isHeld).Job.ID)
 		if j.Status != broker.JobFailed || j.FailureMessage != "the hold broke" {
 			t.Fatalf("%+v", j)
 		}

@@ -178,8 +178,10 @@ func (s *session) submit(m *submit) {
 			map[string]any{"in_flight": len(s.calls), "limit": limit}).Retry(time.Second)})
 		return
 	}
-	if req.Held {
-		if r := s.sys.hold(req.Call.Verb); r != nil {
+	// A key may name a job that is there already, which is answered whatever is
+	// stopped: its job actor looks.
+	if req.IdempotencyKey == "" {
+		if r := s.sys.stopped(&req); r != nil {
 			m.settle(Reply{Refusal: r})
 			return
 		}
@@ -198,7 +200,7 @@ func (s *session) submit(m *submit) {
 	}
 	s.sys.send(m.backend, &offer{
 		sys: s.sys, call: req.Call, owner: s.self, offered: s.sys.now(), peer: req.Peer, away: req.Away,
-		queueTimeout: req.QueueTimeout, runTimeout: req.CallTimeout,
+		queueTimeout: req.QueueTimeout, runTimeout: req.CallTimeout, begin: s.sys.holdHook(&req),
 	})
 	s.armPromotion(c, req.PromoteAfter)
 }

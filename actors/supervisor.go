@@ -151,6 +151,10 @@ func (s *supervisor) Receive(ctx actor.Context) {
 		if pid, ok := s.jobs[m.callID]; ok {
 			ctx.Send(pid, m)
 		}
+	case *journalReplaced:
+		s.replaced(ctx, m)
+	case *drainBackend:
+		s.drain(m)
 	case *acceptCatalog:
 		s.accept(m)
 	case *jobEnded:
@@ -189,19 +193,7 @@ func (s *supervisor) started(ctx actor.Context) {
 	for _, cfg := range s.sys.opts.Backends {
 		s.spawnBackend(ctx, cfg, "")
 	}
-	for i := range s.sys.opts.Tracked {
-		record := s.sys.opts.Tracked[i]
-		if record.Instance != "" { // what its session brought went with it; another instance is not asked
-			s.sys.loseBrought(record)
-			continue
-		}
-		pid, ok := s.sys.sharedBackend(record.Backend)
-		if !ok {
-			s.sys.loseTracked(record)
-			continue
-		}
-		s.spawnJob(ctx, &jobStart{sys: s.sys, backend: pid, record: &record})
-	}
+	s.resume(ctx, s.sys.opts.Tracked)
 	s.after("reap", reapEvery, &reapTick{})
 	s.after("prune", pruneFirst, &pruneTick{})
 	close(s.sys.started)

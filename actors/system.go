@@ -18,6 +18,7 @@ import (
 	"berth/broker/admission"
 	"berth/broker/catalog"
 	"berth/broker/catalog/parity"
+	"berth/broker/drain"
 	"berth/broker/policy/proof"
 )
 
@@ -46,9 +47,11 @@ type Options struct {
 	MaxBytesInFlight   int64         // default 512 MiB
 	SessionIdle        time.Duration // an idle session's actor is dropped; default 1 h
 
-	// Hold refuses the start of an operation while an operator holds it; nil
-	// never does.
+	// Hold refuses the start of an operation of a request that is Held, while
+	// an operator holds it; nil never does. It must not block.
 	Hold func(operation string) *broker.Refusal
+	// Drained are the backends that an operator drained before this start.
+	Drained map[string]*drain.Notice
 	// Observe is told of each call that ended; nil is not. It must not block.
 	Observe func(req *Request, reply *Reply)
 	// Live is told of what happens now and stands in no journal: each change of
@@ -92,6 +95,7 @@ type System struct {
 	lists         atomic.Pointer[listState]
 	backends      sync.Map // name -> *backendRef
 	states        sync.Map // name -> lastSeen, of shared backends
+	drains        sync.Map // name -> *drain.Notice; changed by the supervisor
 	instances     sync.Map // backend NUL session -> *actor.PID
 	bound         sync.Map // id -> *boundRef
 	boundCount    atomic.Int64
@@ -107,6 +111,7 @@ type System struct {
 	calls         atomic.Uint64
 	stale         atomic.Uint64 // reports of an earlier life, dropped
 	closing       atomic.Bool
+	paused        atomic.Pointer[broker.Refusal]
 	stopOnce      sync.Once
 	work          sync.WaitGroup
 }
@@ -163,6 +168,9 @@ func Start(opts Options) (*System, error) {
 	if opts.Proofs != nil {
 		s.gate = newProofGate(*opts.Proofs, s)
 	}
+	for name, notice := range opts.Drained {
+		s.drains.Store(name, notice)
+	}
 	s.journal = telling{opts.Journal, s}
 	s.asked.tell = func(id string) { s.tellTask("", id) }
 	s.as = newActorSystem(opts.Logger)
@@ -215,6 +223,9 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 func (s *System) Do(ctx context.Context, req Request) Reply {
 	if s.closing.Load() {
 		return Reply{Refusal: broker.Refuse(broker.CodeShuttingDown, "The broker is stopping; the call was not sent.", nil)}
+	}
+	if r := s.pausedFor(req.Call); r != nil {
+		return Reply{Refusal: r}
 	}
 	key := req.Call.Session
 	if key == "" {
@@ -374,10 +385,14 @@ func (s *System) closeConn(conn broker.Conn) {
 	s.work.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 		defer cancel()
-		if err := conn.Close(ctx); err != nil {
-			s.log.Warn("a backend connection did not close cleanly", slog.String("cause", err.Error()))
-		}
+		s.closed(ctx, conn)
 	})
+}
+
+func (s *System) closed(ctx context.Context, conn broker.Conn) {
+	if err := conn.Close(ctx); err != nil {
+		s.log.Warn("a backend connection did not close cleanly", slog.String("cause", err.Error()))
+	}
 }
 
 const closeLimit = 15 * time.Second
@@ -409,6 +424,18 @@ func (s *System) newRecord(start *jobStart) broker.Job {
 	}
 }
 
+// stopped refuses new work that an operator has stopped: by the hold, or at its
+// backend.
+func (s *System) stopped(req *Request) *broker.Refusal {
+	if r := s.hold(req); r != nil {
+		return r
+	}
+	if n := s.draining(req.Call.Backend); n != nil && req.Call.Lane != broker.LaneControl {
+		return n.Refuse(req.Call.Backend)
+	}
+	return nil
+}
+
 // admit takes what a call weighs of the limits that hold over all backends and
 // of its caller's own, or refuses it. What was taken is given back once.
 func (s *System) admit(c *broker.Call) *broker.Refusal {
@@ -427,11 +454,22 @@ func (s *System) release(c *broker.Call) {
 	s.shares.Give(c, s.now())
 }
 
-func (s *System) hold(operation string) *broker.Refusal {
-	if s.opts.Hold == nil {
+// hold refuses a request that an operator's stop holds.
+func (s *System) hold(req *Request) *broker.Refusal {
+	if s.opts.Hold == nil || !req.Held {
 		return nil
 	}
-	return s.opts.Hold(operation)
+	return s.opts.Hold(req.Call.Verb)
+}
+
+// holdHook looks at the hold once more before a call is sent: it may have
+// waited in the queue since it was admitted.
+func (s *System) holdHook(req *Request) func(context.Context, string) *broker.Refusal {
+	if s.opts.Hold == nil || !req.Held {
+		return nil
+	}
+	verb := req.Call.Verb
+	return func(context.Context, string) *broker.Refusal { return s.opts.Hold(verb) }
 }
 
 // hasVerb reports whether a backend lists a verb of its own under this name.

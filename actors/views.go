@@ -74,11 +74,14 @@ type lastSeen struct {
 // Standing says how a backend is and which life of it runs, without asking it.
 // One that was not needed yet is ready: a call brings it up.
 func (s *System) Standing(backend string) (availability, runtimeID string) {
-	v, ok := s.states.Load(backend)
-	if !ok {
-		return Ready, ""
+	now := lastSeen{state: StateIdle}
+	if v, ok := s.states.Load(backend); ok {
+		now = v.(lastSeen)
 	}
-	switch now := v.(lastSeen); now.state {
+	if s.draining(backend) != nil {
+		return Down, now.runtimeID
+	}
+	switch now.state {
 	case StateIdle, StateReady:
 		return Ready, now.runtimeID
 	case StateStarting:

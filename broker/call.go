@@ -75,8 +75,10 @@ type Client struct {
 func (c *Call) Bytes() int64 { return int64(len(c.Params)) }
 
 // CanBeJob reports whether the call's outcome can be kept as a job's: only a
-// tool's can.
-func (c *Call) CanBeJob() bool { return c.Method == "" || c.Method == "tools/call" }
+// tool's can, and no control call's.
+func (c *Call) CanBeJob() bool {
+	return c.Lane != LaneControl && (c.Method == "" || c.Method == "tools/call")
+}
 
 // Progress is one progress notification of a backend: the params of
 // `notifications/progress` without the token of the hop that it came over.

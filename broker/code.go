@@ -17,6 +17,7 @@ const (
 	CodeIdleTimeout         Code = "idle_timeout"
 	CodeBackendUnavailable  Code = "backend_unavailable"
 	CodeBackendRefused      Code = "backend_refused"
+	CodeBackendDraining     Code = "backend_draining"
 	CodeOutcomeUnknown      Code = "outcome_unknown"
 	CodeInstanceMismatch    Code = "instance_mismatch"
 	CodeIdentityUnavailable Code = "identity_unavailable"
@@ -38,6 +39,8 @@ const (
 	CodeIdempotencyConflict Code = "idempotency_conflict"
 	CodeIdempotencyKey      Code = "invalid_idempotency_key"
 	CodeMissingReason       Code = "missing_reason"
+	CodeMissingSetBy        Code = "missing_set_by"
+	CodeDispatchHold        Code = "dispatch_hold_active"
 	CodeUnauthorized        Code = "unauthorized"
 	CodeOriginForbidden     Code = "origin_forbidden"
 	CodeBrokerNotRunning    Code = "broker_not_running"
@@ -68,6 +71,8 @@ const (
 	CodeSafetyBackup        Code = "safety_backup_failed"
 	CodeRestoreBlocked      Code = "restore_blocked_by_work"
 	CodeRestoreDiffers      Code = "restore_result_differs"
+	CodeRestoreInProgress   Code = "restore_in_progress"
+	CodeMissingFilePath     Code = "missing_file_path"
 	CodeBrokerRunning       Code = "broker_running"
 	CodeRateLimited         Code = "rate_limited"
 	CodeProfileNotPermitted Code = "profile_not_permitted"
@@ -106,6 +111,7 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeIdleTimeout:         {false},
 	CodeBackendUnavailable:  {true},
 	CodeBackendRefused:      {false},
+	CodeBackendDraining:     {true},
 	CodeOutcomeUnknown:      {false},
 	CodeInstanceMismatch:    {false},
 	CodeIdentityUnavailable: {false},
@@ -127,6 +133,8 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeIdempotencyConflict: {false},
 	CodeIdempotencyKey:      {false},
 	CodeMissingReason:       {false},
+	CodeMissingSetBy:        {false},
+	CodeDispatchHold:        {false},
 	CodeUnauthorized:        {false},
 	CodeOriginForbidden:     {false},
 	CodeBrokerNotRunning:    {true},
@@ -157,6 +165,8 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeSafetyBackup:        {false},
 	CodeRestoreBlocked:      {false},
 	CodeRestoreDiffers:      {false},
+	CodeRestoreInProgress:   {true},
+	CodeMissingFilePath:     {false},
 	CodeBrokerRunning:       {true},
 	CodeRateLimited:         {true},
 	CodeProfileNotPermitted: {false},

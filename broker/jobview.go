@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -91,6 +92,31 @@ func (j Job) Handle(replayed bool) json.RawMessage {
 		ObjectiveID: textPtr(j.ObjectiveID), VesselID: textPtr(j.VesselID),
 		Reason: textPtr(reason), Refusal: j.Refusal, Replayed: replayed,
 	})
+}
+
+// unfinishedView is a line of a list of unfinished jobs.
+type unfinishedView struct {
+	JobID          string    `json:"JobId"`
+	Operation      string    `json:"Operation"`
+	Status         JobStatus `json:"Status"`
+	SubmittedAtUTC string    `json:"SubmittedAtUtc"`
+	StartedAtUTC   *string   `json:"StartedAtUtc"`
+	ObjectiveID    *string   `json:"ObjectiveId"`
+	VesselID       *string   `json:"VesselId"`
+}
+
+// UnfinishedView is a job that is not final, in a list of what is under way.
+func (j Job) UnfinishedView() json.RawMessage {
+	return marshal(unfinishedView{j.ID, j.Operation, j.Status, FormatTime(j.SubmittedAt), formatTimePtr(j.StartedAt), textPtr(j.ObjectiveID), textPtr(j.VesselID)})
+}
+
+// UnfinishedViews are jobs that came newest first, oldest first.
+func UnfinishedViews(jobs []Job) []json.RawMessage {
+	out := make([]json.RawMessage, 0, len(jobs))
+	for _, j := range slices.Backward(jobs) {
+		out = append(out, j.UnfinishedView())
+	}
+	return out
 }
 
 // StatusView is the answer of job_status. delayed says that an outcome is

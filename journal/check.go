@@ -93,14 +93,15 @@ func (c *checker) add(kind, id, format string, args ...any) {
 // pages looks at the pages with reads of our own, and only when they are sound
 // has bbolt look, which follows them wherever they lead.
 func (c *checker) pages() error {
-	info, err := c.j.file.Stat()
+	raw := c.j.file.Load().raw
+	info, err := raw.Stat()
 	if errors.Is(err, os.ErrClosed) {
 		return ErrClosed
 	}
 	if err != nil {
 		return err
 	}
-	found, alone, err := inspect(c.j.file, info.Size(), maxProblems)
+	found, alone, err := inspect(raw, info.Size(), maxProblems)
 	if errors.Is(err, ErrDamaged) {
 		found, err = []string{err.Error()}, nil
 	}

@@ -2,7 +2,10 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"go.etcd.io/bbolt"
 
 	"berth/broker"
 )
@@ -55,6 +58,38 @@ func (j *Journal) CreateJob(ctx context.Context, job broker.Job) (stored broker.
 	return first.Job, false, nil
 }
 
+// FirstJob gives the job that the idempotency key of job names, as CreateJob
+// would, without writing anything; found is false when there is none, and
+// without a key.
+func (j *Journal) FirstJob(job broker.Job) (first broker.Job, found bool, err error) {
+	if job.IdempotencyKey == "" {
+		return first, false, nil
+	}
+	id := ""
+	err = j.view(func(tx *bbolt.Tx) error {
+		id = string(tx.Bucket(bucketKeys).Get(scopedKey(job.Scope(), job.IdempotencyKey)))
+		return nil
+	})
+	if err != nil || id == "" {
+		return first, false, err
+	}
+	first, err = j.Job(id)
+	switch {
+	case errors.Is(err, broker.ErrJobNotFound): // pruned meanwhile, and its key with it
+		return broker.Job{}, false, nil
+	case err != nil:
+		return broker.Job{}, false, fmt.Errorf("the first job of this idempotency key: %w", err)
+	case first.Digest != job.Digest:
+		return broker.Job{}, true, keyConflict(id)
+	}
+	return first, true, nil
+}
+
+func keyConflict(id string) *broker.Refusal {
+	return broker.Refuse(broker.CodeIdempotencyConflict,
+		"This idempotency key was used for another call; the job of that call is named in JobId.", map[string]any{"JobId": id})
+}
+
 // replay looks for the job that the key of j names and gives it, as first, when
 // the digests are equal.
 func (t *txn) replay(j broker.Job, first *record) (found bool, err error) {
@@ -67,8 +102,7 @@ func (t *txn) replay(j broker.Job, first *record) (found bool, err error) {
 		return true, fmt.Errorf("the first job of this idempotency key: %w", err)
 	}
 	if r.Digest != j.Digest {
-		return true, broker.Refuse(broker.CodeIdempotencyConflict,
-			"This idempotency key was used for another call; the job of that call is named in JobId.", map[string]any{"JobId": id})
+		return true, keyConflict(id)
 	}
 	r.Result = inlineResult(t.tx, r)
 	*first = r

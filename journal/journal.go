@@ -90,29 +90,34 @@ func (o Options) withDefaults() Options {
 // Journal is an open journal.
 type Journal struct {
 	// Fixed at construction.
-	db        *bbolt.DB
-	file      *os.File // bbolt's, which closes it; read from only
-	path      string
-	results   string // directory of large results
-	opts      Options
-	readOnly  bool
-	schema    int // the version of the file
-	pageBytes int
-	slots     chan struct{} // held by each write, other than a creation, in the queue
-	wake      chan struct{}
-	stopping  chan struct{}
-	stopped   chan struct{} // closed when the writer has ended
+	path     string
+	results  string // directory of large results
+	opts     Options
+	readOnly bool
+	slots    chan struct{} // held by each write, other than a creation, in the queue
+	wake     chan struct{}
+	stopping chan struct{}
+	stopped  chan struct{} // closed when the writer has ended
 
 	// Owned by the writer.
 	lastEvent string // greatest event id that was handed out
 
 	// Shared.
+	file     atomic.Pointer[file] // the present one; replaced by Adopt
 	queue    queue
 	watchers watchers
 	commits  atomic.Uint64
 	writes   atomic.Uint64
 
 	stopOnce sync.Once
+}
+
+// file is an open file of a journal. It is not changed.
+type file struct {
+	db        *bbolt.DB
+	raw       *os.File // bbolt's, which closes it; read from only
+	schema    int      // its version
+	pageBytes int
 }
 
 // Open opens the journal at path, or creates it with mode 0600 and, beside it,
@@ -132,7 +137,7 @@ func Open(path string, opts Options) (*Journal, error) {
 			return nil, err
 		}
 	}
-	db, file, err := openFile(path, false, opts.withDefaults().Logger)
+	db, raw, err := openFile(path, false, opts.withDefaults().Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +149,7 @@ func Open(path string, opts Options) (*Journal, error) {
 	if err := SyncDir(dir); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	j := newJournal(db, file, path, results, opts)
-	j.schema = schema
+	j := newJournal(&file{db, raw, schema, db.Info().PageSize}, path, results, opts)
 	if err := j.prime(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -156,7 +160,7 @@ func Open(path string, opts Options) (*Journal, error) {
 // OpenReadOnly opens an existing journal for inspection when no broker runs;
 // any number of readers may do so at once. Writes are ErrReadOnly.
 func OpenReadOnly(path string) (*Journal, error) {
-	db, file, err := openFile(path, true, slog.New(slog.DiscardHandler))
+	db, raw, err := openFile(path, true, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
@@ -164,23 +168,25 @@ func OpenReadOnly(path string) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	j := newJournal(db, file, path, filepath.Join(filepath.Dir(path), resultsDir), Options{})
-	j.readOnly, j.schema = true, schema
+	j := newJournal(&file{db, raw, schema, db.Info().PageSize}, path, filepath.Join(filepath.Dir(path), resultsDir), Options{})
+	j.readOnly = true
 	j.queue.closed = true
 	close(j.stopped)
 	return j, nil
 }
 
 // Schema is the version of the file's key layout.
-func (j *Journal) Schema() int { return j.schema }
+func (j *Journal) Schema() int { return j.file.Load().schema }
 
-func newJournal(db *bbolt.DB, file *os.File, path, results string, opts Options) *Journal {
+func newJournal(f *file, path, results string, opts Options) *Journal {
 	opts = opts.withDefaults()
-	return &Journal{
-		db: db, file: file, path: path, results: results, opts: opts, pageBytes: db.Info().PageSize,
+	j := &Journal{
+		path: path, results: results, opts: opts,
 		slots: make(chan struct{}, opts.QueueLimit), wake: make(chan struct{}, 1),
 		stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	j.file.Store(f)
+	return j
 }
 
 // openFile opens the bbolt file, and gives it for reads beside bbolt's own.
@@ -262,7 +268,7 @@ func sound(file *os.File, path string, log *slog.Logger) error {
 // prime fills in what the writer starts from.
 func (j *Journal) prime() error {
 	// A write transaction that is given up makes bbolt count its free pages.
-	tx, err := j.db.Begin(true)
+	tx, err := j.file.Load().db.Begin(true)
 	if err != nil {
 		return fmt.Errorf("open the journal %s: %w", j.path, err)
 	}
@@ -280,6 +286,17 @@ func (j *Journal) prime() error {
 // writer, for Options.Grace at most: after that it fails and may be called
 // again. It is idempotent.
 func (j *Journal) Close() error {
+	if err := j.halt(); err != nil {
+		return err
+	}
+	if err := j.file.Load().db.Close(); err != nil {
+		return fmt.Errorf("close the journal %s: %w", j.path, err)
+	}
+	return nil
+}
+
+// halt ends the writer; the file stays open.
+func (j *Journal) halt() error {
 	j.stopOnce.Do(func() {
 		j.queue.close()
 		close(j.stopping)
@@ -289,22 +306,24 @@ func (j *Journal) Close() error {
 	defer timer.Stop()
 	select {
 	case <-j.stopped:
+		return nil
 	case <-timer.C:
 		return fmt.Errorf("close the journal %s: a commit has not ended in %s; the file stays open", j.path, j.opts.Grace)
 	}
-	if err := j.db.Close(); err != nil {
-		return fmt.Errorf("close the journal %s: %w", j.path, err)
-	}
-	return nil
 }
 
 // view runs fn in a read transaction. fn must be short and copy what it keeps.
 func (j *Journal) view(fn func(tx *bbolt.Tx) error) error {
-	err := guard(func() error { return j.db.View(fn) })
-	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
-		return ErrClosed
+	for {
+		f := j.file.Load()
+		err := guard(func() error { return f.db.View(fn) })
+		if !errors.Is(err, berrors.ErrDatabaseNotOpen) {
+			return err
+		}
+		if j.file.Load() == f { // else it was replaced, and fn has not run
+			return ErrClosed
+		}
 	}
-	return err
 }
 
 // pause gives up between two short transactions when ctx has ended.

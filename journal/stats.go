@@ -29,7 +29,8 @@ type Stats struct {
 // Stats counts. It visits every record, without decoding it, in short read
 // transactions: some tens of milliseconds for a hundred thousand records.
 func (j *Journal) Stats() (Stats, error) {
-	s := Stats{SchemaVersion: j.schema, Jobs: map[broker.JobStatus]int{}, PageBytes: j.pageBytes}
+	f := j.file.Load()
+	s := Stats{SchemaVersion: f.schema, Jobs: map[broker.JobStatus]int{}, PageBytes: f.pageBytes}
 	for status := range statusBytes {
 		s.Jobs[status] = 0
 	}
@@ -84,7 +85,7 @@ func (j *Journal) addFigures(s *Stats) error {
 		return fmt.Errorf("count the journal: %w", err)
 	}
 	if !j.readOnly {
-		b := j.db.Stats()
+		b := j.file.Load().db.Stats()
 		free := b.FreePageN + b.PendingPageN
 		s.FreePages = &free
 	}

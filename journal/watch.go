@@ -34,6 +34,20 @@ func (j *Journal) Watch(id string) (<-chan struct{}, func()) {
 	}
 }
 
+// notifyAll signals everybody: everything may have changed.
+func (w *watchers) notifyAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, of := range w.byID {
+		for ch := range of {
+			select {
+			case ch <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
 func (w *watchers) notify(ids []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -29,6 +29,9 @@ type write struct {
 	// neighbours alone; an error after one was made costs the group a new try.
 	// It may be called again after a failed group, so it sets its results anew.
 	apply func(t *txn) error
+	// privileged is let in while others are refused.
+	privileged bool
+	creation   bool
 	// outside, set instead of apply, runs in the writer with no transaction open.
 	outside func() error
 
@@ -42,6 +45,11 @@ type queue struct {
 	creations []*write
 	others    []*write
 	closed    bool
+
+	// pending are those that were added and not answered, by creation.
+	pending map[bool]int
+	refuse  map[bool]error // by creation: why a new one is refused
+	quiet   chan struct{}  // closed when none is pending that would be refused
 }
 
 func (q *queue) close() {
@@ -98,6 +106,7 @@ func (j *Journal) enqueue(ctx context.Context, w *write, creation bool) error {
 			return ErrClosed
 		}
 	}
+	w.creation = creation
 	if err := j.queue.add(w, creation, j.opts.QueueLimit); err != nil {
 		j.release(w)
 		return err
@@ -112,6 +121,8 @@ func (q *queue) add(w *write, creation bool, limit int) error {
 	switch {
 	case q.closed:
 		return ErrClosed
+	case q.refuse[creation] != nil && !w.privileged:
+		return q.refuse[creation]
 	case !creation:
 		q.others = append(q.others, w)
 	case len(q.creations) >= limit:
@@ -119,6 +130,10 @@ func (q *queue) add(w *write, creation bool, limit int) error {
 	default:
 		q.creations = append(q.creations, w)
 	}
+	if q.pending == nil {
+		q.pending = map[bool]int{}
+	}
+	q.pending[creation]++
 	return nil
 }
 
@@ -129,6 +144,7 @@ func (q *queue) remove(w *write) bool {
 	for _, list := range []*[]*write{&q.others, &q.creations} {
 		if i := slices.Index(*list, w); i >= 0 {
 			*list = slices.Delete(*list, i, i+1)
+			q.answered(w)
 			return true
 		}
 	}
@@ -194,6 +210,9 @@ func (j *Journal) run() {
 func (j *Journal) finish(w *write, err error) {
 	w.err = err
 	j.release(w)
+	j.queue.mu.Lock()
+	j.queue.answered(w)
+	j.queue.mu.Unlock()
 	close(w.done)
 }
 
@@ -222,7 +241,7 @@ func (j *Journal) tryGroup(group []*write) (broken int, err error) {
 			j.finish(w, err)
 		}
 	}
-	tx, err := j.db.Begin(true)
+	tx, err := j.file.Load().db.Begin(true)
 	if err != nil {
 		finishAll(nil, fmt.Errorf("begin a journal transaction: %w", err))
 		return -1, nil

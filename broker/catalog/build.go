@@ -224,6 +224,7 @@ func (b *builder) record(s *Source, t broker.Tool) {
 			return
 		}
 		v.Effects, v.EffectsSource, v.Conditional = effects, FromNative, s.Conditional[t.Name]
+		v.Held = slices.Contains(s.Held, t.Name)
 		if s.Surface != nil {
 			v.EffectsSource, v.Held, v.Follow = FromSurface, slices.Contains(s.Surface.Held, t.Name), s.Surface.Follows[t.Name]
 		}
@@ -249,6 +250,7 @@ func (b *builder) record(s *Source, t broker.Tool) {
 		}
 	}
 	s.Rules.apply(v)
+	v.Held = v.Held || b.settings.holds(v)
 	v.describe(s.Facts[t.Name])
 	if v.Family == "" {
 		bad(CodeNoFamily, "A native verb must name its family.")

@@ -49,6 +49,9 @@ type Source struct {
 	Conditional map[string][]EffectRule
 	Control     []string // verbs of the control lane: never queued, no seat
 
+	// Held are verbs of a native family that an operator's stop holds.
+	Held []string
+
 	// Facts is what they say of a verb besides its entry, by its name.
 	Facts map[string]Facts
 

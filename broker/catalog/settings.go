@@ -21,6 +21,9 @@ type Settings struct {
 	// Starting makes a fault fatal that a backend's list caused: the process can
 	// still be stopped and its configuration changed.
 	Starting bool
+	// HeldVerbs are globs over the outward names of upstream verbs that an
+	// operator's stop holds, besides those of which it is known without.
+	HeldVerbs []string
 	// Without are verbs that the parity self-check found at fault.
 	Without []Without
 }
@@ -35,6 +38,13 @@ func (c Settings) held(backend, verb string) string {
 		}
 	}
 	return ""
+}
+
+// holds reports whether the configuration puts a verb under the operator's
+// stop. Native verbs say it themselves: a pattern must not hold the one that
+// lifts the stop.
+func (c Settings) holds(v *Verb) bool {
+	return !v.Native && slices.ContainsFunc(c.HeldVerbs, func(glob string) bool { return matches(glob, v.Name) })
 }
 
 // The defaults of a configured profile.

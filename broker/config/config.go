@@ -61,6 +61,8 @@ type Broker struct {
 	// says; a name that exists (a backend's, `berth`, `essential` or `full`) takes
 	// the keys that select nothing.
 	Profiles []ProfileRule `key:"profiles" keyed:"Name"`
+	// What an operator's hold stops ([operators](operators.md)).
+	Hold HoldRules `key:"hold"`
 	// What must be seen before it is changed ([catalog](catalog.md)).
 	Proofs ProofRules `key:"proofs"`
 	// The process that a wake on the coordination board starts
@@ -90,6 +92,15 @@ type AgentWake struct {
 	Command string `key:"command"`
 	// Where it runs, absolute; the broker's own directory otherwise.
 	WorkingDirectory string `key:"working_directory" check:"absolute"`
+}
+
+// HoldRules say what `berth hold engage` stops, besides Berth's own verbs that
+// start work.
+type HoldRules struct {
+	// Verbs of backends, as globs over their names in the merged list
+	// (`backend__verb`), that start work: while the hold is active their calls
+	// are refused as `dispatch_hold_active`.
+	Verbs []string `key:"verbs" check:"glob"`
 }
 
 // ClientRule is what applies to clients whose name begins with a prefix.

@@ -105,8 +105,8 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Broker: Broker{Listen: "[::1]:0", AllowedHosts: []string{"berth.example.com", "10.0.0.1:7420"}, MaxSessions: 5, MaxCallsPerSession: 6,
 			MaxStreams: 7, MaxBody: 2 << 10, MaxBytesInFlight: 3 << 10, LogLevel: "debug", Access: "team",
 			Clients:         []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}},
-			HarnessPrefixes: []string{"cursor:"},
-			AgentWake:       AgentWake{ParticipantKey: "admiral", DeliveryMode: "Both", Runtime: "Codex", SessionID: "s-1", Command: "/srv/codex", WorkingDirectory: "/srv/work"},
+			HarnessPrefixes: []string{"cursor:"}, Hold: HoldRules{Verbs: []string{"app__run_*"}},
+			AgentWake: AgentWake{ParticipantKey: "admiral", DeliveryMode: "Both", Runtime: "Codex", SessionID: "s-1", Command: "/srv/codex", WorkingDirectory: "/srv/work"},
 			Profiles: []ProfileRule{
 				{Name: "web", ReadOnly: true, TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
 				{Name: "full", TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
@@ -141,7 +141,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Errorf("passed over: %+v", c.Notes)
 	}
 	used := keysIn(t, yamlOfEveryKey)
-	for _, of := range []any{Broker{}, AgentWake{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}, ProofRules{}, ProofKind{}, ProofGrant{}, ProofNeed{}, SelectorRule{}} {
+	for _, of := range []any{Broker{}, AgentWake{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}, ProofRules{}, ProofKind{}, ProofGrant{}, ProofNeed{}, SelectorRule{}, HoldRules{}} {
 		for _, key := range keysOf(reflect.TypeOf(of)) {
 			if !used[key] {
 				t.Errorf("the key %s of %T is not in this test", key, of)
@@ -266,6 +266,7 @@ berth:
       max_tools: 30, max_tokens: 8000, instructions_tokens: 700, result_tokens: 9000, token_factor: 1.25, count_tokens: always, envelope: false, guidance: false}
   harness_prefixes: ["cursor:"]
   agent_wake: {participant_key: admiral, delivery_mode: Both, runtime: Codex, session_id: s-1, command: /srv/codex, working_directory: /srv/work}
+  hold: {verbs: ["app__run_*"]}
 `
 
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {

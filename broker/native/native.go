@@ -59,7 +59,7 @@ func (j *Joined) Source() catalog.Source {
 		out.Effects, out.Conditional, out.Facts = with(out.Effects, s.Effects), with(out.Conditional, s.Conditional), with(out.Facts, s.Facts)
 		out.Aliases, out.Passes = with(out.Aliases, s.Aliases), with(out.Passes, s.Passes)
 		out.Control = slices.Concat(out.Control, s.Control)
-		out.Handlers = slices.Concat(out.Handlers, s.Handlers)
+		out.Handlers, out.Held = slices.Concat(out.Handlers, s.Handlers), slices.Concat(out.Held, s.Held)
 		out.Beside = slices.Concat(out.Beside, s.Beside)
 		out.MergedOnly = slices.Concat(out.MergedOnly, s.MergedOnly)
 		out.Rules.Long = slices.Concat(out.Rules.Long, s.Rules.Long)

@@ -27,6 +27,7 @@ type Verb struct {
 	Facts   catalog.Facts
 	Control bool // never queued and takes no seat
 	Long    bool // accepted as a job at once
+	Held    bool // an operator's stop refuses its calls
 	// Beside puts the verb into every backend's exact profile too, MergedOnly
 	// keeps it out of all of them.
 	Beside, MergedOnly bool
@@ -108,7 +109,7 @@ func (f *Verbs) Source() catalog.Source {
 		for _, list := range []struct {
 			in    bool
 			names *[]string
-		}{{v.Answer != nil || v.Pass != catalog.NoPass, &s.Handlers}, {v.Control, &s.Control}, {v.Long, &s.Rules.Long}, {v.Beside, &s.Beside}, {v.MergedOnly, &s.MergedOnly}} {
+		}{{v.Answer != nil || v.Pass != catalog.NoPass, &s.Handlers}, {v.Control, &s.Control}, {v.Held, &s.Held}, {v.Long, &s.Rules.Long}, {v.Beside, &s.Beside}, {v.MergedOnly, &s.MergedOnly}} {
 			if list.in {
 				*list.names = append(*list.names, v.Name)
 			}

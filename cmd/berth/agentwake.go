@@ -26,6 +26,17 @@ func (b *running) openBoard(server broker.ServerInfo) *native.Verbs {
 	return board.NewFamily(b.board, native.Options{RuntimeID: b.runtimeID, Server: server, Now: time.Now, Log: b.log})
 }
 
+// boardOf posts to the broker's board, which is opened after the journal.
+type boardOf struct{ b *running }
+
+func (o boardOf) PostSystem(ctx context.Context, content string) error {
+	return o.b.board.PostSystem(ctx, content)
+}
+
+func (o boardOf) StoreWake(ctx context.Context, payload string) error {
+	return o.b.board.StoreWake(ctx, payload)
+}
+
 // launchWake runs the process of a wake as backends' children are run, under a
 // guard, so that nothing of it stays.
 func (b *running) launchWake(ctx context.Context, run broker.WakeRun) error {

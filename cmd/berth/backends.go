@@ -16,7 +16,7 @@ func newBackendsCommand(a *app) *cobra.Command {
 		Args:  exactly(),
 		RunE:  a.runE(func(cmd *cobra.Command, _ []string) error { return a.runBackends(cmd) }),
 	}
-	cmd.AddCommand(newBackendsAcceptCommand(a))
+	cmd.AddCommand(newBackendsAcceptCommand(a), newBackendsChangeCommand(a, drainChange), newBackendsChangeCommand(a, resumeChange), newBackendsChangeCommand(a, restartChange))
 	return cmd
 }
 
@@ -54,6 +54,13 @@ func backendState(b rest.Backend, now time.Time) string {
 // while it is not ready, and its flags.
 func backendNote(b rest.Backend) string {
 	var notes []string
+	if d := b.Draining; d != nil {
+		note := "draining since " + d.SinceUTC + " (" + d.By + ")"
+		if d.Reason != nil {
+			note += ": " + *d.Reason
+		}
+		notes = append(notes, note)
+	}
 	if b.LastError != nil && b.State != "ready" {
 		notes = append(notes, *b.LastError)
 	}

@@ -72,6 +72,12 @@ func (a *app) outsideState(path string) error {
 	if err != nil {
 		return err
 	}
+	return amongOwnFiles(root, path)
+}
+
+// amongOwnFiles refuses a path among the files of a broker with the state
+// directory root.
+func amongOwnFiles(root, path string) error {
 	parent, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		return nil // the archive cannot be written there, which is said where it is tried
@@ -146,8 +152,8 @@ func newRestoreCommand(a *app) *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Put the journal of a backup in the place of the present one",
 		Long: "Look at the whole archive first, then make a verified safety copy of the present journal in\n" +
-			"backups/ of the state directory, then switch in one step. No broker may run on the state directory.\n" +
-			"Interrupted before the switch, the old journal stands; after it, the new one. Jobs that the backup\n" +
+			"backups/ of the state directory, then switch in one step. A broker that runs on the state directory does\n" +
+			"it itself and goes on; it refuses while a job is unfinished. Interrupted before the switch, the old journal stands; after it, the new one. Jobs that the backup\n" +
 			"has as unfinished become Lost at the next start, unless their work is followed in a backend.\n" +
 			"Settings and tokens stay those of this host. FILE is not changed.",
 		Args: exactly("FILE"),
@@ -171,8 +177,7 @@ func (a *app) runRestore(ctx context.Context, path string) (err error) {
 	lock, err := dir.Lock()
 	var other *statedir.RunningError
 	if errors.As(err, &other) {
-		return broker.Refuse(broker.CodeBrokerRunning, "A broker runs on this state directory; nothing was changed.",
-			map[string]any{"Reason": broker.CodeBrokerRunning, "Pid": other.PID, "Action": "Stop it, restore, and start it again."})
+		return a.restoreRunning(ctx, path, other)
 	}
 	if err != nil {
 		return err
@@ -187,6 +192,32 @@ func (a *app) runRestore(ctx context.Context, path string) (err error) {
 	if a.json {
 		return a.printJSON(done)
 	}
+	return a.showRestored(path, done)
+}
+
+// restoreRunning has the broker that runs on the state directory restore.
+func (a *app) restoreRunning(ctx context.Context, path string, other *statedir.RunningError) error {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return usage("FILE: " + sentence(err))
+	}
+	wait := a.waitingFor("Restoring the journal")
+	answer, err := a.ask(func(c *rest.Client) (json.RawMessage, error) {
+		return c.PostPatiently(ctx, "/api/v1/restore", struct{ FilePath string }{full})
+	})
+	wait.end()
+	var gone *failure
+	if errors.As(err, &gone) && gone.exit == exitNoBroker {
+		return broker.Refuse(broker.CodeBrokerRunning, "A broker holds this state directory and does not answer; nothing was changed.",
+			map[string]any{"Reason": broker.CodeBrokerRunning, "Pid": other.PID, "Action": "Wait until it is up or gone, and restore again."})
+	}
+	if err != nil {
+		return err
+	}
+	return show(a, answer, func(done archive.Restored) error { return a.showRestored(path, done) })
+}
+
+func (a *app) showRestored(path string, done archive.Restored) error {
 	safety := "none: there was no journal"
 	if done.SafetyBackupPath != nil {
 		safety = *done.SafetyBackupPath

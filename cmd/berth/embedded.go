@@ -43,7 +43,7 @@ func (a *app) runEmbedded(ctx context.Context, o stdioOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	b := &running{cfg: cfg, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1)}
+	b := &running{cfg: cfg, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), stopAsked: make(chan struct{}, 1)}
 	defer b.close()
 	if err := b.openState(ctx, dir); err != nil {
 		return err
@@ -71,6 +71,15 @@ func (a *app) runEmbedded(ctx context.Context, o stdioOptions) (err error) {
 	transport := &http.Transport{DialContext: pipes.dial, MaxIdleConnsPerHost: 64}
 	bridge := mcpserver.Bridge{Profile: profile, Transport: transport, Surface: appContract(surfaces[profile]()),
 		Discover: func() (string, string, error) { return "http://127.0.0.1", token, nil }}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-b.stopAsked:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
 	err = bridge.Run(ctx, a.in, a.out, a.err)
 	transport.CloseIdleConnections()
 	err = errors.Join(err, b.goDown())

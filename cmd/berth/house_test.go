@@ -420,3 +420,20 @@ func (w *wire) want(job, status, reason string) reply {
 	}
 	return got
 }
+
+// post sends a change to the operator API and gives its answer, or the fields
+// of the refusal and its code.
+func (h *house) post(path string, body any) (answer, code string) {
+	h.t.Helper()
+	addr, token, err := statedir.Discover(h.state)
+	must(h.t, err)
+	c := rest.NewClient("http://"+addr, token)
+	defer c.Close()
+	raw, err := c.Post(h.t.Context(), path, body)
+	var refused *rest.APIError
+	if errors.As(err, &refused) {
+		return string(refused.Data), string(refused.Code)
+	}
+	must(h.t, err)
+	return string(raw), ""
+}

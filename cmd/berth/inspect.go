@@ -24,7 +24,8 @@ const backupStaging = ".backup"
 
 // clearStaging takes away what a killed backup or restore left.
 func clearStaging(state string) error {
-	return errors.Join(os.RemoveAll(filepath.Join(state, backupStaging)), os.RemoveAll(filepath.Join(state, archive.StagingDir)))
+	return errors.Join(os.RemoveAll(filepath.Join(state, backupStaging)), os.RemoveAll(filepath.Join(state, archive.StagingDir)),
+		os.RemoveAll(filepath.Join(state, uploadsDir)))
 }
 
 // inspector copies and tells of the journal of a running broker.
@@ -33,7 +34,12 @@ type inspector struct {
 	state    string
 	settings json.RawMessage
 	redacted int
-	one      sync.Mutex // held from the start of a backup until it was sent
+	one      sync.Mutex // held from the start of a backup until it was sent, and during a restore
+}
+
+// options are what goes into an archive beside the journal.
+func (i *inspector) options() archive.Options {
+	return archive.Options{Version: buildVersion(), Now: time.Now, Settings: i.settings, Redacted: i.redacted}
 }
 
 func (b *running) inspector() (*inspector, error) {
@@ -55,8 +61,7 @@ func (h *heldArchive) Close() error {
 // Backup makes an archive in the state directory and gives it, open.
 func (i *inspector) Backup(ctx context.Context) (*rest.Archive, error) {
 	if !i.one.TryLock() {
-		return nil, broker.Refuse(broker.CodeBackupInProgress, "Another backup is being made or sent; nothing was done.",
-			map[string]any{"Reason": broker.CodeBackupInProgress})
+		return nil, inProgress()
 	}
 	file, size, err := i.prepare(ctx)
 	if err != nil {
@@ -76,8 +81,7 @@ func (i *inspector) prepare(ctx context.Context) (_ *os.File, size int64, err er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "archive.zip")
-	m, err := archive.Create(ctx, i.journal, filepath.Join(dir, "copy"), path, archive.Options{
-		Version: buildVersion(), Now: time.Now, Settings: i.settings, Redacted: i.redacted})
+	m, err := archive.Create(ctx, i.journal, filepath.Join(dir, "copy"), path, i.options())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -85,7 +89,7 @@ func (i *inspector) prepare(ctx context.Context) (_ *os.File, size int64, err er
 	if err != nil {
 		return nil, 0, fmt.Errorf("open the backup: %w", err)
 	}
-	size, err = i.created(ctx, file, m)
+	size, err = i.created(ctx, file, m, broker.LocalOperator)
 	if err != nil {
 		return nil, 0, errors.Join(err, file.Close())
 	}
@@ -93,17 +97,17 @@ func (i *inspector) prepare(ctx context.Context) (_ *os.File, size int64, err er
 }
 
 // created writes the event of a backup.
-func (i *inspector) created(ctx context.Context, file *os.File, m archive.Manifest) (int64, error) {
+func (i *inspector) created(ctx context.Context, file *os.File, m archive.Manifest, who broker.Principal) (int64, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return 0, fmt.Errorf("look at the backup: %w", err)
 	}
-	payload, err := json.Marshal(map[string]any{"SizeBytes": info.Size(), "Sha256": m.Sha256, "RecordCounts": m.RecordCounts})
+	payload, err := json.Marshal(map[string]any{"Principal": who.Key(), "SizeBytes": info.Size(), "Sha256": m.Sha256, "RecordCounts": m.RecordCounts})
 	if err != nil {
 		return 0, fmt.Errorf("the event of the backup: %w", err)
 	}
 	err = i.journal.AppendEvent(ctx, broker.Event{EventType: archive.EventCreated, EntityType: "journal",
-		TenantID: broker.LocalOperator.Tenant, Message: "A backup was made and verified.", Payload: payload})
+		TenantID: who.Tenant, Message: "A backup was made and verified.", Payload: payload})
 	return info.Size(), err
 }
 

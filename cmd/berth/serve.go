@@ -21,9 +21,11 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/config"
+	"berth/broker/drain"
 	"berth/broker/live"
 	"berth/broker/native/board"
 	"berth/broker/native/events"
+	"berth/broker/native/hold"
 	"berth/broker/native/meta"
 	"berth/broker/native/status"
 	"berth/broker/policy/proof"
@@ -81,7 +83,7 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), streamsEnd: make(chan struct{}), tier: readTier(a.getenv),
+	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), streamsEnd: make(chan struct{}), stopAsked: make(chan struct{}, 1), tier: readTier(a.getenv),
 		readOnlyProcess: o.readOnly || switchedOn(a.getenv, readOnlyVariable)}
 	defer b.close()
 	for _, note := range cfg.Notes {
@@ -124,6 +126,7 @@ type running struct {
 	started   time.Time
 	runtimeID string
 	fatal     chan string
+	stopAsked chan struct{} // capacity 1
 	tier      tier
 
 	dir        *statedir.Dir
@@ -141,6 +144,10 @@ type running struct {
 	catalogs     map[string]broker.StoredCatalog
 	metrics      *metrics.Metrics
 	system       *actors.System
+	hold         *hold.Hold
+	drained      map[string]*drain.Notice
+	keeper       *keeper
+	renewals     []renewal    // of further views of the journal
 	costs        *shape.Costs // of the entries of verbs
 	kept         *shape.Store // what was cut from answers
 	served       *meta.Ledger
@@ -210,6 +217,16 @@ func (b *running) openJournal(ctx context.Context) error {
 		b.log.Warn("the journal held unfinished work", slog.Int("lost", recovery.Lost), slog.Int("tracked", len(recovery.Tracked)),
 			slog.Int("unreadable", recovery.Unreadable), slog.Int("orphan_files", recovery.OrphanFiles))
 	}
+	b.hold = hold.New(b.journal, boardOf{b}, time.Now, b.log)
+	if err := b.hold.Load(); err != nil {
+		return fmt.Errorf("read what an operator holds: %w", err)
+	}
+	if v := b.hold.Present(); v != nil {
+		b.log.Warn("dispatch is on hold", slog.String("since", v.SetByUTC))
+	}
+	if b.drained, err = drain.Read(b.journal); err != nil {
+		return err
+	}
 	catalogs, err := b.journal.Catalogs()
 	if err != nil {
 		b.log.Warn("a stored catalog could not be read", slog.String("cause", err.Error()))
@@ -228,7 +245,7 @@ func (b *running) startActors() error {
 		Journal: b.journal, Records: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
-		Observe:          b.metrics.Observe, Proofs: b.proofs(), Live: b.live.Publish,
+		Observe:          b.metrics.Observe, Proofs: b.proofs(), Live: b.live.Publish, Hold: b.hold.Refuse, Drained: b.drained,
 		Fatal: func(reason string) {
 			select {
 			case b.fatal <- reason:
@@ -238,8 +255,12 @@ func (b *running) startActors() error {
 		Logger: b.log, Now: time.Now, Random: rand.Reader,
 		Catalog: catalogSettings(b.cfg),
 	}
+	inspect, err := b.inspector()
+	if err != nil {
+		return err
+	}
+	b.keeper = newKeeper(b, inspect)
 	b.addSources(&opts)
-	var err error
 	b.system, err = actors.Start(opts)
 	switch {
 	case errors.Is(err, actors.ErrCatalog):
@@ -297,6 +318,8 @@ func (b *running) serve(ctx context.Context) error {
 	var failed error
 	select {
 	case <-ctx.Done():
+		b.log.Info("stopping", slog.Duration("drain_timeout", b.cfg.Broker.DrainTimeout))
+	case <-b.stopAsked:
 		b.log.Info("stopping", slog.Duration("drain_timeout", b.cfg.Broker.DrainTimeout))
 	case reason := <-b.fatal:
 		failed = errors.New(reason)
@@ -370,14 +393,11 @@ func (b *running) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the MCP front: %w", err)
 	}
-	inspect, err := b.inspector()
-	if err != nil {
-		return nil, err
-	}
 	operator := rest.New(rest.Options{
-		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir, Board: b.board,
+		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: b.keeper, Uploads: b.keeper, Token: b.dir, Board: b.board,
 		Overview: b.overview, Events: b.events, Journalled: b.journal, Live: &b.live, Done: b.streamsEnd,
-		Metrics: b.metrics.Handler(), Credentials: b.access.desk, Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
+		Metrics: b.metrics.Handler(), Credentials: b.access.desk, Accept: b.system,
+		Drains: drain.NewDesk(b.journal, func() drain.Backends { return b.system }, time.Now), ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
 		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})

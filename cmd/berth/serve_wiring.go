@@ -22,9 +22,11 @@ import (
 	"berth/broker/config"
 	"berth/broker/native"
 	"berth/broker/native/events"
+	"berth/broker/native/hold"
 	"berth/broker/native/jobs"
 	"berth/broker/native/meta"
 	"berth/broker/native/status"
+	"berth/broker/native/upkeep"
 	"berth/broker/policy/proof"
 	"berth/broker/shape"
 	"berth/broker/shape/o200k"
@@ -57,10 +59,14 @@ func (b *running) addNative(opts *actors.Options) {
 		},
 		Standing: func(backend string) (string, string) { return b.system.Standing(backend) },
 	})
+	if b.hold == nil { // a look at the configuration opens no journal
+		b.hold = hold.New(b.journal, boardOf{b}, time.Now, b.log)
+	}
 	b.events = events.New(b.journal, time.Now, b.log)
-	b.overview = status.New(status.Options{Jobs: b.journal, Events: b.events, Now: time.Now, Log: b.log})
+	b.overview = status.New(status.Options{Jobs: b.journal, Events: b.events, Hold: b.hold.Present, Now: time.Now, Log: b.log})
 	shared := native.Options{RuntimeID: b.runtimeID, Server: family.Source().Server, Now: time.Now, Log: b.log}
-	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared), b.openBoard(family.Source().Server)).For(native.Access(b.cfg.Broker.Access))
+	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared), b.openBoard(family.Source().Server),
+		b.hold.NewFamily(shared), upkeep.NewFamily(b.keeper, b.journal, shared)).For(native.Access(b.cfg.Broker.Access))
 	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},

@@ -62,7 +62,7 @@ func weigh(snapshot *catalog.Snapshot, log *slog.Logger) {
 
 // catalogSettings is what the configuration says of the whole catalog.
 func catalogSettings(cfg *config.Config) catalog.Settings {
-	settings := catalog.Settings{Prefixes: cfg.Broker.HarnessPrefixes, Costs: shape.NewCosts(o200k.Counter{}, nil)}
+	settings := catalog.Settings{Prefixes: cfg.Broker.HarnessPrefixes, HeldVerbs: cfg.Broker.Hold.Verbs, Costs: shape.NewCosts(o200k.Counter{}, nil)}
 	for _, p := range cfg.Broker.Profiles {
 		settings.Profiles = append(settings.Profiles, p.Spec())
 	}

@@ -42,11 +42,22 @@ func read(ctx context.Context, path, dir string) (m Manifest, err error) {
 	}
 	defer z.Close()
 	members := map[string]*zip.File{}
+	info, err := os.Stat(path)
+	if err != nil {
+		return m, unreadable(err)
+	}
+	// Nothing is compressed, so members that overlap are the one way to make more
+	// of an archive than it is.
+	room := uint64(info.Size())
 	for _, f := range z.File {
 		known := f.Name == journalName || f.Name == settingsName || f.Name == manifestName || resultName.MatchString(f.Name)
 		if !known || members[f.Name] != nil || f.Method != zip.Store {
 			return m, unreadable(fmt.Errorf("the member %q is not one of an archive", f.Name))
 		}
+		if f.UncompressedSize64 > room {
+			return m, unreadable(errors.New("its members claim to be larger than it is"))
+		}
+		room -= f.UncompressedSize64
 		members[f.Name] = f
 	}
 	if m, err = readManifest(members[manifestName]); err != nil {

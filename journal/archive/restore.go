@@ -32,6 +32,8 @@ const (
 	safetyPrefix = "before-restore-"
 
 	maxListed = 20 // jobs that a refusal names
+
+	retryAfter = 5 * time.Second // of what is refused while a journal is replaced
 )
 
 // Restored says what Restore did.
@@ -53,40 +55,73 @@ func Restore(ctx context.Context, state, path string, o Options, step func(point
 	if step == nil {
 		step = func(string) {}
 	}
-	staging := filepath.Join(state, StagingDir)
-	if err := os.RemoveAll(staging); err != nil {
-		return Restored{}, fmt.Errorf("clear away an earlier restore: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Join(staging, resultsDir), 0o700); err != nil {
-		return Restored{}, fmt.Errorf("make room for the restore: %w", err)
-	}
-	defer os.RemoveAll(staging) // what stays is taken away by the next restore
-	step("staging-made")
-	m, err := read(ctx, path, staging)
+	defer os.RemoveAll(filepath.Join(state, StagingDir)) // what stays is taken away by the next restore
+	m, err := stage(ctx, state, path, step)
 	if err != nil {
 		return Restored{}, err
 	}
-	counts, _, err := inspect(ctx, filepath.Join(staging, journalName))
-	if err != nil {
-		return Restored{}, unreadable(err)
-	}
-	if !maps.Equal(counts, m.RecordCounts) {
-		return Restored{}, unreadable(fmt.Errorf("its journal has the counts %v and its manifest %v", counts, m.RecordCounts))
-	}
-	step("archive-verified")
 	safety, err := keepPresent(ctx, state, o)
 	if err != nil {
 		return Restored{}, err
 	}
 	step("safety-made")
-	if err := note(ctx, staging, m, safety); err != nil {
+	staged := filepath.Join(state, StagingDir, journalName)
+	j, err := journal.Open(staged, journal.Options{})
+	if err != nil {
+		return Restored{}, fmt.Errorf("open the journal of the archive: %w", err)
+	}
+	if err := errors.Join(note(ctx, j, m, safety), j.Close()); err != nil {
 		return Restored{}, fmt.Errorf("note the restore in the journal: %w", err)
 	}
-	if err := switchTo(state, staging, step); err != nil {
+	results, err := moveResults(state, step)
+	if err != nil {
 		return Restored{}, err
 	}
+	if err := place(state); err != nil {
+		return Restored{}, errors.Join(err, results.undo())
+	}
+	step("journal-switched")
+	if err := errors.Join(journal.SyncDir(state), removeOthers(results.dir, results.wanted)); err != nil {
+		return Restored{}, err
+	}
+	return restored(m, safety), nil
+}
+
+func restored(m Manifest, safety *string) Restored {
 	return Restored{Status: "restored", SafetyBackupPath: safety, SchemaVersion: m.SchemaVersion, RecordCounts: m.RecordCounts,
-		Message: "The journal is that of " + m.CreatedUTC + ". Settings and tokens of this host were left as they are."}, nil
+		Message: "The journal is that of " + m.CreatedUTC + ". Settings and tokens of this host were left as they are."}
+}
+
+// stage reads an archive into the staging directory and looks at all of it.
+func stage(ctx context.Context, state, path string, step func(string)) (Manifest, error) {
+	staging := filepath.Join(state, StagingDir)
+	if err := os.RemoveAll(staging); err != nil {
+		return Manifest{}, fmt.Errorf("clear away an earlier restore: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(staging, resultsDir), 0o700); err != nil {
+		return Manifest{}, fmt.Errorf("make room for the restore: %w", err)
+	}
+	step("staging-made")
+	m, err := read(ctx, path, staging)
+	if err != nil {
+		return m, err
+	}
+	counts, _, err := inspect(ctx, filepath.Join(staging, journalName))
+	if err != nil {
+		return m, unreadable(err)
+	}
+	if !maps.Equal(counts, m.RecordCounts) {
+		return m, unreadable(fmt.Errorf("its journal has the counts %v and its manifest %v", counts, m.RecordCounts))
+	}
+	step("archive-verified")
+	return m, nil
+}
+
+// noSafety refuses because there is no safety copy.
+func noSafety(err error) error {
+	r := refuse(broker.CodeSafetyBackup, "The present journal cannot be copied and verified; nothing was changed.", err)
+	r.Detail["Action"] = "Move journal.db and results out of the state directory, where they stay as they are, and restore again."
+	return r
 }
 
 // keepPresent makes the safety copy, of a journal without unfinished work.
@@ -95,39 +130,48 @@ func keepPresent(ctx context.Context, state string, o Options) (*string, error) 
 	if info, err := os.Stat(present); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil, nil
 	}
-	failed := func(err error) error {
-		r := refuse(broker.CodeSafetyBackup, "The present journal cannot be copied and verified; nothing was changed.", err)
-		r.Detail["Action"] = "Move journal.db and results out of the state directory, where they stay as they are, and restore again."
-		return r
-	}
 	j, err := journal.OpenReadOnly(present)
 	if err != nil {
-		return nil, failed(err)
+		return nil, noSafety(err)
 	}
-	open, err := j.Jobs(broker.JobFilter{Unfinished: true, Limit: maxListed})
-	if err != nil {
-		return nil, failed(errors.Join(err, j.Close()))
+	if err := idle(j, "Start the broker, let these jobs end or cancel them, stop it, and restore again."); err != nil {
+		return nil, errors.Join(err, j.Close())
 	}
-	if open.Total > 0 {
-		ids := []string{}
-		for _, job := range open.Jobs {
-			ids = append(ids, job.ID)
-		}
-		r := broker.Refuse(broker.CodeRestoreBlocked, fmt.Sprintf("Unfinished jobs in the present journal: %d. Nothing was changed.", open.Total),
-			map[string]any{"Reason": broker.CodeRestoreBlocked, "Jobs": ids, "Total": open.Total,
-				"Action": "Start the broker, let these jobs end or cancel them, stop it, and restore again."})
-		return nil, errors.Join(r, j.Close())
-	}
-	backups := filepath.Join(state, BackupsDir)
-	if err := errors.Join(os.MkdirAll(backups, 0o700), removePartials(backups)); err != nil {
-		return nil, failed(errors.Join(err, j.Close()))
-	}
-	path := filepath.Join(backups, safetyPrefix+o.Now().UTC().Format("20060102T150405.000Z")+".zip")
-	_, err = Create(ctx, j, filepath.Join(state, StagingDir, "safety"), path, o)
+	path, err := safetyCopy(ctx, state, j, o)
 	if err := errors.Join(err, j.Close()); err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
 	return &path, nil
+}
+
+// idle refuses while the journal has unfinished jobs.
+func idle(j *journal.Journal, action string) error {
+	open, err := j.Jobs(broker.JobFilter{Unfinished: true, Limit: maxListed})
+	if err != nil {
+		return noSafety(err)
+	}
+	if open.Total == 0 {
+		return nil
+	}
+	ids := []string{}
+	for _, job := range open.Jobs {
+		ids = append(ids, job.ID)
+	}
+	return broker.Refuse(broker.CodeRestoreBlocked, fmt.Sprintf("Unfinished jobs in the present journal: %d. Nothing was changed.", open.Total),
+		map[string]any{"Reason": broker.CodeRestoreBlocked, "Jobs": ids, "Total": open.Total, "Action": action})
+}
+
+// safetyCopy makes a verified archive of the present journal.
+func safetyCopy(ctx context.Context, state string, j Source, o Options) (string, error) {
+	backups := filepath.Join(state, BackupsDir)
+	if err := errors.Join(os.MkdirAll(backups, 0o700), removePartials(backups)); err != nil {
+		return "", noSafety(err)
+	}
+	path := filepath.Join(backups, safetyPrefix+o.Now().UTC().Format("20060102T150405.000Z")+".zip")
+	if _, err := Create(ctx, j, filepath.Join(state, StagingDir, "safety"), path, o); err != nil {
+		return "", noSafety(err)
+	}
+	return path, nil
 }
 
 // removePartials takes away safety copies of which a killed restore wrote a part.
@@ -140,63 +184,83 @@ func removePartials(dir string) error {
 }
 
 // note writes the event of the restore into the journal that is to come.
-func note(ctx context.Context, staging string, m Manifest, safety *string) error {
+func note(ctx context.Context, j *journal.Journal, m Manifest, safety *string) error {
 	payload, err := json.Marshal(map[string]any{"CreatedUtc": m.CreatedUTC, "Sha256": m.Sha256, "SafetyBackupPath": safety})
 	if err != nil {
 		return err
 	}
-	j, err := journal.Open(filepath.Join(staging, journalName), journal.Options{})
-	if err != nil {
-		return err
-	}
-	err = j.AppendEvent(ctx, broker.Event{EventType: EventRestored, EntityType: "journal", TenantID: broker.LocalOperator.Tenant,
+	return j.AppendEvent(ctx, broker.Event{EventType: EventRestored, EntityType: "journal", TenantID: broker.LocalOperator.Tenant,
 		Message: "The journal was restored from a backup of " + m.CreatedUTC + ".", Payload: payload})
-	return errors.Join(err, j.Close())
 }
 
-// switchTo moves the large results, which have names of their own, beside those
-// that are there, then the journal over the old one, then removes the results
-// that the new journal does not name.
-func switchTo(state, staging string, step func(string)) error {
-	results, staged := filepath.Join(state, resultsDir), filepath.Join(staging, resultsDir)
+// moved are the large results of a restore that stand in their place.
+type moved struct {
+	dir    string
+	wanted map[string]bool
+	fresh  []string // of which there was none before
+}
+
+// undo takes away what nobody names if the journal is not switched.
+func (m *moved) undo() error {
+	var err error
+	for _, name := range m.fresh {
+		err = errors.Join(err, os.Remove(filepath.Join(m.dir, name)))
+	}
+	m.fresh = nil
+	return err
+}
+
+// moveResults moves the large results, which have names of their own, from the
+// staging directory beside those that are there. Until journal.db is placed
+// they are files of nobody. Of an error nothing is left.
+func moveResults(state string, step func(string)) (*moved, error) {
+	m := &moved{dir: filepath.Join(state, resultsDir), wanted: map[string]bool{}}
+	staged := filepath.Join(state, StagingDir, resultsDir)
 	entries, err := os.ReadDir(staged)
 	if err != nil {
-		return fmt.Errorf("restore the results: %w", err)
+		return m, fmt.Errorf("restore the results: %w", err)
 	}
-	wanted := map[string]bool{}
+	there := map[string]bool{}
 	for _, e := range entries {
-		wanted[e.Name()] = true
-		same, err := sameOrAbsent(filepath.Join(staged, e.Name()), filepath.Join(results, e.Name()))
+		name := e.Name()
+		m.wanted[name] = true
+		same, err := sameOrAbsent(filepath.Join(staged, name), filepath.Join(m.dir, name))
 		if err != nil {
-			return fmt.Errorf("compare the results: %w", err)
+			return m, fmt.Errorf("compare the results: %w", err)
 		}
 		if !same {
-			return broker.Refuse(broker.CodeRestoreDiffers, "The result of a job here differs from the one of the same job in the archive. Nothing was changed.",
-				map[string]any{"Reason": broker.CodeRestoreDiffers, "File": filepath.Join(results, e.Name()),
+			return m, broker.Refuse(broker.CodeRestoreDiffers, "The result of a job here differs from the one of the same job in the archive. Nothing was changed.",
+				map[string]any{"Reason": broker.CodeRestoreDiffers, "File": filepath.Join(m.dir, name),
 					"Action": "Move journal.db and results out of the state directory, where they stay as they are, and restore again."})
 		}
+		_, err = os.Lstat(filepath.Join(m.dir, name))
+		there[name] = err == nil
 	}
-	if err := os.Mkdir(results, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("restore the results: %w", err)
+	if err := os.Mkdir(m.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return m, fmt.Errorf("restore the results: %w", err)
 	}
-	for name := range wanted {
-		if err := os.Rename(filepath.Join(staged, name), filepath.Join(results, name)); err != nil {
-			return fmt.Errorf("restore the results: %w", err)
+	for name := range m.wanted {
+		if err := os.Rename(filepath.Join(staged, name), filepath.Join(m.dir, name)); err != nil {
+			return m, errors.Join(fmt.Errorf("restore the results: %w", err), m.undo())
+		}
+		if !there[name] {
+			m.fresh = append(m.fresh, name)
 		}
 		step("result-moved")
 	}
-	if err := journal.SyncDir(results); err != nil {
-		return err
+	if err := journal.SyncDir(m.dir); err != nil {
+		return m, errors.Join(err, m.undo())
 	}
 	step("results-moved")
-	if err := os.Rename(filepath.Join(staging, journalName), filepath.Join(state, journalName)); err != nil {
+	return m, nil
+}
+
+// place moves the staged journal over the present one.
+func place(state string) error {
+	if err := os.Rename(filepath.Join(state, StagingDir, journalName), filepath.Join(state, journalName)); err != nil {
 		return fmt.Errorf("put the restored journal in its place: %w", err)
 	}
-	step("journal-switched")
-	if err := journal.SyncDir(state); err != nil {
-		return err
-	}
-	return removeOthers(results, wanted)
+	return nil
 }
 
 // removeOthers takes away what only the old journal named. It is in the safety

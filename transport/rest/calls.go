@@ -69,23 +69,10 @@ func (c *CallRequest) decode(r *http.Request) error {
 
 // run takes one call through policy and the broker.
 func (a *api) run(ctx context.Context, caller broker.Caller, c CallRequest) CallAnswer {
-	profile, refusal := a.profile(ctx, caller, c)
+	request, refusal := a.planned(ctx, caller, c)
 	if refusal != nil {
 		return CallAnswer{Refusal: refusal.JSON()}
 	}
-	in := policy.Input{Profile: profile, Principal: caller.Principal, Name: c.Name, Arguments: c.Arguments, Meta: c.meta()}
-	if a.Proofs != nil {
-		in.Gate = a.Proofs
-	}
-	plan, refusal := policy.Check(in)
-	if refusal != nil {
-		if owners := profile.MayHold(c.Name); refusal.Code == broker.CodeVerbUnknown && len(owners) > 0 {
-			// Nobody knows yet whether the verb exists.
-			refusal = a.Calls.WhyPending(owners)
-		}
-		return CallAnswer{Refusal: refusal.JSON()}
-	}
-	request := a.request(caller, c, plan)
 	reply := a.Calls.Do(ctx, request)
 	answer := CallAnswer{Timing: timingView(reply.Timing)}
 	switch {
@@ -104,10 +91,31 @@ func (a *api) run(ctx context.Context, caller broker.Caller, c CallRequest) Call
 	case reply.Cancelled:
 		answer.Refusal = broker.Refuse(broker.CodeCancelled, "The call was cancelled.", nil).JSON()
 	default:
-		a.Log.Error("a call ended without an answer", slog.String("verb", plan.Verb.Name))
+		a.Log.Error("a call ended without an answer", slog.String("verb", request.Call.Verb))
 		answer.Refusal = broker.AsRefusal(fmt.Errorf("no answer")).JSON()
 	}
 	return answer
+}
+
+// planned takes a call through policy.
+func (a *api) planned(ctx context.Context, caller broker.Caller, c CallRequest) (actors.Request, *broker.Refusal) {
+	profile, refusal := a.profile(ctx, caller, c)
+	if refusal != nil {
+		return actors.Request{}, refusal
+	}
+	in := policy.Input{Profile: profile, Principal: caller.Principal, Name: c.Name, Arguments: c.Arguments, Meta: c.meta()}
+	if a.Proofs != nil {
+		in.Gate = a.Proofs
+	}
+	plan, refusal := policy.Check(in)
+	if refusal != nil {
+		if owners := profile.MayHold(c.Name); refusal.Code == broker.CodeVerbUnknown && len(owners) > 0 {
+			// Nobody knows yet whether the verb exists.
+			refusal = a.Calls.WhyPending(owners)
+		}
+		return actors.Request{}, refusal
+	}
+	return a.request(caller, c, plan), nil
 }
 
 // profile gives the profile to look the name up in. Only a name that is not

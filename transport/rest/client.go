@@ -123,10 +123,20 @@ func (c *Client) Download(ctx context.Context, path string, query url.Values, w 
 	return refusedBy(resp.StatusCode, answer)
 }
 
+// PostPatiently is Post for what takes the broker long before it can answer.
+func (c *Client) PostPatiently(ctx context.Context, path string, body any) (json.RawMessage, error) {
+	return c.await(ctx, patience, http.MethodPost, path, bytes.NewReader(raw(body)))
+}
+
 func (c *Client) do(ctx context.Context, method, path string, body io.Reader) (json.RawMessage, error) {
+	return c.await(ctx, silence, method, path, body)
+}
+
+// await waits for the first byte of an answer as long as it is told to.
+func (c *Client) await(ctx context.Context, limit time.Duration, method, path string, body io.Reader) (json.RawMessage, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watchdog := time.AfterFunc(silence, func() { cancel(fmt.Errorf("the broker sent nothing for %s", silence)) })
+	watchdog := time.AfterFunc(limit, func() { cancel(fmt.Errorf("the broker sent nothing for %s", limit)) })
 	defer watchdog.Stop()
 	resp, err := c.send(ctx, method, path, body)
 	if err != nil {

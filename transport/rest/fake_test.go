@@ -47,6 +47,8 @@ type fake struct {
 	views    []actors.BackendView
 	sess     []actors.SessionView
 
+	twin json.RawMessage // the result of a verb of the broker's own
+
 	token   string
 	rotated int
 }
@@ -254,7 +256,7 @@ func (f *fake) handler(log io.Writer, change ...func(*rest.Options)) http.Handle
 	}
 	o := rest.Options{Guard: httpguard.New(httpguard.Options{Authenticate: httpguard.Bearers(f.authenticate)}),
 		Overview: status.New(status.Options{Jobs: f, Now: func() time.Time { return at }, Log: slog.New(slog.DiscardHandler)}), Events: fakeEvents{}, Journalled: fakeEvents{}, Done: over(),
-		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f, Board: &fakeBoard{},
+		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f, Board: &fakeBoard{}, Drains: fakeDrains{},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "metric 1") }),
 		Surface: func(p *catalog.Profile) any { return map[string]string{"profile": p.Name()} },
 		Version: "v1", RuntimeID: "life-0", Started: at.Add(-time.Minute), Now: func() time.Time { return at },
@@ -270,6 +272,7 @@ func ask(t *testing.T, h http.Handler, method, path, body string) (int, string) 
 	t.Helper()
 	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer t0")
+	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
@@ -303,6 +306,25 @@ func job(id string, status broker.JobStatus, age time.Duration) broker.Job {
 		j = next
 	}
 	return j
+}
+
+// withTwins adds the broker's own verbs whose twins are routes.
+func (f *fake) withTwins(t *testing.T) {
+	t.Helper()
+	own := catalog.Source{Backend: catalog.NativeName, Native: true, Family: "own", Listed: true, Effects: map[string]broker.Effects{}}
+	for _, name := range []string{"dispatch_hold", "stop_server", "restore"} {
+		own.Tools = append(own.Tools, broker.Tool{Name: name, Raw: json.RawMessage(`{"name":"` + name + `","inputSchema":{"type":"object"}}`)})
+		own.Effects[name] = broker.Write
+	}
+	snapshot, quarantined := catalog.Build(2, append(f.sources, own))
+	if len(quarantined) > 0 {
+		t.Fatalf("quarantined: %v", quarantined)
+	}
+	f.snapshot = snapshot
+	f.do = func(context.Context, actors.Request) actors.Reply {
+		return actors.Reply{Answer: &broker.Answer{Result: f.twin}}
+	}
+	f.twin = json.RawMessage(`{"content":[],"structuredContent":{"Done":true}}`)
 }
 
 func (f *fake) AcceptCatalog(context.Context, string) *broker.Refusal { return nil }

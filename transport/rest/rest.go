@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/credential"
+	"berth/broker/drain"
 	"berth/broker/live"
 	"berth/transport/httpguard"
 )
@@ -43,6 +45,22 @@ type Jobs interface {
 	// and what ends the watch.
 	Watch(id string) (<-chan struct{}, func())
 	CancelJob(ctx context.Context, id, reason string, by broker.Principal) (broker.Job, error)
+}
+
+// Uploads keeps an archive on the broker's host while it is restored.
+type Uploads interface {
+	// Keep writes body under a name that is made harmless first.
+	Keep(body io.Reader, name string) (path string, remove func() error, err error)
+}
+
+// Drains is the operator's hand on the backends; *drain.Desk is one.
+type Drains interface {
+	Drain(ctx context.Context, who broker.Principal, backend, reason string) (drain.Drained, error)
+	Resume(ctx context.Context, who broker.Principal, backend, reason string) (drain.Drained, error)
+	// Restart gives what runs until wait is over.
+	Restart(ctx, wait context.Context, who broker.Principal, backend, reason string) (drain.Drained, error)
+	// Idle is the same answer once nothing is left there, or ctx is over.
+	Idle(ctx context.Context, was drain.Drained) (drain.Drained, error)
 }
 
 // Accepter takes what a pinned backend lists now as what it may list.
@@ -105,6 +123,10 @@ type Options struct {
 	// before it is cut off; zero is 10 s.
 	StreamWrite time.Duration
 
+	// Uploads keeps an archive that is to be restored; nil: 404.
+	Uploads Uploads
+	// Drains has backends take no new calls, and begin another life; nil: 404.
+	Drains Drains
 	// Credentials are those of the broker; nil: 404.
 	Credentials Credentials
 	// Accept is who takes the lists of pinned backends; nil: nobody.

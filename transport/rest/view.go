@@ -6,6 +6,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/broker/drain"
 	"berth/broker/native/status"
 )
 
@@ -104,8 +105,10 @@ type Backend struct {
 	Abandoned       uint64
 	OldestWaitMS    int64 `json:"OldestWaitMs"`
 	Flags           []string
-	EnvNames        []string
-	HeaderNames     []string
+	// Draining says that an operator has it take no new calls; null: it takes them.
+	Draining    *drain.View
+	EnvNames    []string
+	HeaderNames []string
 }
 
 func backendView(b actors.BackendView) Backend {
@@ -114,7 +117,7 @@ func backendView(b actors.BackendView) Backend {
 		Incarnations: b.Incarnations, Tools: b.Tools, InFlight: b.InFlight, Seats: b.Seats,
 		QueuedCalls: b.QueuedCalls, QueuedJobs: b.QueuedJobs, Answered: b.Answered, Failed: b.Failed,
 		Shed: b.Shed, Abandoned: b.Abandoned, OldestWaitMS: b.OldestWait.Milliseconds(),
-		Flags: list(b.Flags), EnvNames: list(b.EnvNames), HeaderNames: list(b.HeaderNames)}
+		Flags: list(b.Flags), Draining: b.Draining.View(), EnvNames: list(b.EnvNames), HeaderNames: list(b.HeaderNames)}
 	if b.BackoffUntil != nil {
 		v.BackoffUntilUTC = timeText(*b.BackoffUntil)
 	}

@@ -100,6 +100,7 @@ var missing = map[string]broker.Code{
 	"displayName":    broker.CodeMissingDisplayName,
 	"action":         broker.CodeInvalidAction,
 	"runtime":        broker.CodeInvalidRuntime,
+	"filePath":       broker.CodeMissingFilePath,
 }
 
 // NativeRefusal judges normalised arguments of a native verb. A required

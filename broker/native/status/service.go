@@ -8,6 +8,7 @@ import (
 	"berth/broker"
 	"berth/broker/native"
 	"berth/broker/native/events"
+	"berth/broker/native/hold"
 )
 
 // Jobs lists jobs.
@@ -24,9 +25,9 @@ type Options struct {
 	Log    *slog.Logger
 	// More are entities that other families list.
 	More []Entity
-	// Hold is the present dispatch hold, Signals the latest signals, newest
-	// first; nil is not known.
-	Hold    func() (any, error)
+	// Hold is the dispatch hold in force, nil while there is none; Signals are the
+	// latest signals, newest first. A nil function is not known.
+	Hold    func() *hold.View
 	Signals func() (any, error)
 }
 
@@ -57,7 +58,7 @@ type Report struct {
 	MissionsByStatus         map[string]int
 	Voyages                  []any
 	RecentSignals            any
-	DispatchHold             any
+	DispatchHold             *hold.View
 	UnfinishedJobCount       *int
 	UnreadableJournalRecords *int
 	TimestampUTC             string `json:"TimestampUtc"`
@@ -73,7 +74,10 @@ func (s *Service) Report() Report {
 	if all, err := s.opts.Jobs.Jobs(broker.JobFilter{Limit: 1}); err == nil {
 		r.UnreadableJournalRecords = &all.Unreadable
 	}
-	r.DispatchHold, r.RecentSignals = known(s.opts.Hold), known(s.opts.Signals)
+	r.RecentSignals = known(s.opts.Signals)
+	if s.opts.Hold != nil {
+		r.DispatchHold = s.opts.Hold()
+	}
 	return r
 }
 

@@ -16,6 +16,7 @@ import (
 	"berth/broker/catalog/schema"
 	"berth/broker/native"
 	"berth/broker/native/events"
+	"berth/broker/native/hold"
 	"berth/broker/native/status"
 )
 
@@ -136,12 +137,14 @@ func TestStatusSaysNullForWhatNobodyMeasured(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	known := func(o *status.Options) {
-		o.Hold = func() (any, error) { return map[string]bool{"Active": false}, nil }
+		o.Hold = func() *hold.View {
+			return &hold.View{Reason: "upgrade", SetBy: "ops-1", SetByUTC: "2026-05-04T09:12:00Z"}
+		}
 		o.Signals = func() (any, error) { return nil, errors.New("the disk") }
 	}
 	s.fail = errors.New("the disk")
 	if got, want := call(t, family(s, known), "status", "{}"), nobody+
-		`"RecentSignals":null,"DispatchHold":{"Active":false},"UnfinishedJobCount":null,"UnreadableJournalRecords":null,"TimestampUtc":"2026-05-06T09:00:00Z"}`; got != want {
+		`"RecentSignals":null,"DispatchHold":{"Reason":"upgrade","SetBy":"ops-1","SetByUtc":"2026-05-04T09:12:00Z"},"UnfinishedJobCount":null,"UnreadableJournalRecords":null,"TimestampUtc":"2026-05-06T09:00:00Z"}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -1,0 +1,98 @@
+package actors
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/broker"
+)
+
+// holdable is a hold that a test engages.
+func holdable(o *Options) (engage func()) {
+	var on atomic.Bool
+	o.Hold = func(string) *broker.Refusal {
+		if on.Load() {
+			return broker.Refuse("held", "On hold.", nil) // whoever holds brings the code
+		}
+		return nil
+	}
+	return func() { on.Store(true) }
+}
+
+func isHeld(r *Request) { r.Held = true }
+
+func TestHoldIsLookedAtAgainBeforeTheRun(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change []func(*Request)
+		runs   bool
+	}{
+		"a job":                    {[]func(*Request){long, isHeld}, false},
+		"a job with a key":         {[]func(*Request){keyed("k", "d"), isHeld}, false},
+		"a call that becomes one":  {[]func(*Request){promoted(time.Second), isHeld}, false},
+		"a call":                   {[]func(*Request){isHeld}, false},
+		"a job that is not held":   {[]func(*Request){long}, true},
+		"a call that is not held":  {nil, true},
+		"a read that is not held ": {[]func(*Request){reading}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate, sent := make(chan struct{}), new(atomic.Int64)
+				var engage func()
+				w := start(t, &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
+					sent.Add(1)
+					<-gate
+					return broker.Answer{Result: text("x")}, nil
+				}}, func(o *Options) {
+					engage = holdable(o)
+					o.Backends[0].Admission.Seats = 1
+				})
+				first := w.async(context.Background())
+				synctest.Wait()
+				second := w.async(context.Background(), tt.change...)
+				elapse(2 * time.Second) // accepted, or queued, and promoted
+				engage()
+				close(gate)
+				<-first
+				reply := <-second
+				want, got := int64(1), reply.Refusal
+				if reply.Job != nil {
+					j := w.job(reply.Job.ID)
+					if got = nil; j.Status == broker.JobFailed {
+						got = broker.Refuse(j.Reason, j.FailureMessage, nil)
+					}
+				}
+				if tt.runs {
+					want = 2
+				}
+				if sent.Load() != want || (got == nil) != tt.runs || got != nil && got.Code != "held" {
+					t.Fatalf("refused %v, %d sent", got, sent.Load())
+				}
+			})
+		})
+	}
+}
+
+func TestAHoldLeavesTheFirstJobOfAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var engage func()
+		w := start(t, &upstream{}, func(o *Options) { engage = holdable(o) })
+		first := w.do(keyed("k", "d"), isHeld)
+		w.job(first.Job.ID)
+		engage()
+		if again := w.do(keyed("k", "d"), isHeld); again.Job == nil || !again.Replayed || again.Job.ID != first.Job.ID || again.Job.Status != broker.JobSucceeded {
+			t.Errorf("the repeat got %+v", again)
+		}
+		if code := w.code(w.do(keyed("k", "other"), isHeld)); code != broker.CodeIdempotencyConflict {
+			t.Errorf("another call got %s", code)
+		}
+		if code := w.code(w.do(keyed("new", "d"), isHeld)); code != "held" {
+			t.Errorf("a new key got %s", code)
+		}
+		if page, err := w.journal.Jobs(broker.JobFilter{}); err != nil || page.Total != 1 {
+			t.Errorf("%d records, %v", page.Total, err)
+		}
+	})
+}
