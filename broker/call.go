@@ -220,5 +220,8 @@ type StoredCatalog struct {
 	Origin  string     `json:"origin,omitempty"` // digest of the configuration that was reached
 	Server  ServerInfo `json:"server"`
 	Tools   []Tool     `json:"tools"`
-	At      time.Time  `json:"at"`
+	// Told names what of its verbs was written as an event and still stands, so
+	// that a restart does not tell it again.
+	Told []string  `json:"told,omitempty"`
+	At   time.Time `json:"at"` // when it was kept
 }

@@ -141,6 +141,13 @@ const (
 	EventJobLost   = "job.lost"
 )
 
+// The events of the catalog (contracts/catalog.md section 1): a verb that is not
+// served as its backend lists it, and one that its backend now lists otherwise.
+const (
+	EventVerbQuarantined = "catalog.verb_quarantined"
+	EventVerbChanged     = "catalog.verb_changed"
+)
+
 // Apply gives the job after a change and the events to write with it, in the
 // same transaction; their ids are for the journal to fill in. A change that
 // meets a final status is ErrJobFinal, one that is not in the table ErrJobStep;

@@ -92,6 +92,7 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 	s := c.Settings
 	source := catalog.Source{Backend: c.Name, Rules: rules(s)}
 	var tools *int
+	var told []string
 	origin := b.origin(c)
 	if stored, ok := b.catalogs[c.Name]; ok && stored.Origin == origin {
 		source.Stale = true
@@ -100,7 +101,7 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 			source.Accepted = stored.Tools
 		}
 		n := len(stored.Tools)
-		tools = &n
+		tools, told = &n, stored.Told
 	}
 	opts.Sources = append(opts.Sources, source)
 	client := mcpclient.Options{
@@ -118,7 +119,7 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 		Admission:    admission.Limits{Seats: s.MaxInFlight, MaxQueuedCalls: s.MaxQueued, MaxQueuedJobs: s.MaxQueuedJobs, QueueTimeout: s.QueueTimeout},
 		StartTimeout: s.StartTimeout, CallTimeout: s.CallTimeout, IdleTimeout: max(0, s.IdleTimeout),
 		StaleAfter: staleAfter(c), Eager: s.Start == config.Eager, PerSession: s.Instances == config.PerSession,
-		EnvNames: names(c.Env), HeaderNames: names(c.Headers), Tools: tools, Origin: origin,
+		EnvNames: names(c.Env), HeaderNames: names(c.Headers), Tools: tools, Told: told, Origin: origin,
 	})
 }
 

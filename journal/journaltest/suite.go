@@ -30,7 +30,7 @@ type Journal interface {
 	Watch(id string) (<-chan struct{}, func())
 	Events(after string, limit int) ([]broker.Event, error)
 	AppendEvent(ctx context.Context, e broker.Event) error
-	SaveCatalog(ctx context.Context, c broker.StoredCatalog) error
+	SaveCatalog(ctx context.Context, c broker.StoredCatalog, events ...broker.Event) error
 	Catalogs() ([]broker.StoredCatalog, error)
 	Recover(ctx context.Context, now time.Time) (journal.Recovery, error)
 	Prune(ctx context.Context, now time.Time, limit int) (int, error)
