@@ -109,6 +109,7 @@ type supervisor struct {
 	generation uint64
 	told       map[catalog.Quarantined]bool // what was logged and still stands
 	keeps      map[string]*keeping          // by backend
+	counted    uint64                       // costs of the catalog, when they were last kept
 	jobs       map[string]*actor.PID        // by call id, while they are being made
 	tracks     map[string]*tracked
 	spawned    uint64 // sessions and instances, for unique names
@@ -170,6 +171,7 @@ func (s *supervisor) Receive(ctx actor.Context) {
 		s.expireSessions()
 		s.expireBound()
 		s.findStale()
+		s.keepChanged()
 	case *reapList:
 		s.reap(m)
 	case *pruneTick:

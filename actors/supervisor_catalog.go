@@ -163,6 +163,7 @@ func (s *supervisor) tell(snapshot *catalog.Snapshot) {
 // there is something new. One save of a backend runs at a time, so that the last
 // one has the last word.
 func (s *supervisor) keepChanged() {
+	s.keepCosts()
 	for name, k := range s.keeps {
 		if k.changed && k.running == nil {
 			k.running = s.keep(name, k, nil)
@@ -172,6 +173,7 @@ func (s *supervisor) keepChanged() {
 
 // keepLast stores what is not kept when the broker stops.
 func (s *supervisor) keepLast() {
+	s.keepCosts()
 	for name, k := range s.keeps {
 		if k.changed {
 			s.keep(name, k, k.running)
@@ -181,7 +183,7 @@ func (s *supervisor) keepLast() {
 
 // keep stores a backend's catalog and its events once after is closed.
 func (s *supervisor) keep(name string, k *keeping, after <-chan struct{}) (ended chan struct{}) {
-	stored, events := s.storable(s.sources[name]), k.events
+	stored, events := s.storable(name), k.events
 	ended = make(chan struct{})
 	k.changed, k.events = false, nil
 	s.sys.work.Go(func() {
@@ -198,8 +200,29 @@ func (s *supervisor) keep(name string, k *keeping, after <-chan struct{}) (ended
 	return ended
 }
 
+// keepCosts has what was counted since the last time kept too. It stands with
+// the broker's own part of the catalog, which lists nothing.
+func (s *supervisor) keepCosts() {
+	costs := s.sys.opts.Catalog.Costs
+	if costs == nil {
+		return
+	}
+	if n := costs.Counted(); n != s.counted {
+		s.counted = n
+		s.keeping(catalog.NativeName).changed = true
+	}
+}
+
 // storable is what is kept of a backend.
-func (s *supervisor) storable(src *catalog.Source) broker.StoredCatalog {
+func (s *supervisor) storable(name string) broker.StoredCatalog {
+	if name == catalog.NativeName {
+		listed := map[string]bool{}
+		for _, v := range s.sys.snapshot.Load().Verbs() {
+			listed[v.Digest()] = true
+		}
+		return broker.StoredCatalog{Backend: name, Costs: s.sys.opts.Catalog.Costs.Retain(listed), At: s.sys.now()}
+	}
+	src := s.sources[name]
 	tools := src.Tools
 	if src.Rules.Pin {
 		tools = src.Accepted

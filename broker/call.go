@@ -222,6 +222,9 @@ type StoredCatalog struct {
 	Tools   []Tool     `json:"tools"`
 	// Told names what of its verbs was written as an event and still stands, so
 	// that a restart does not tell it again.
-	Told []string  `json:"told,omitempty"`
-	At   time.Time `json:"at"` // when it was kept
+	Told []string `json:"told,omitempty"`
+	// Costs are what texts of the catalog cost in tokens, by their digests. They
+	// are of the whole catalog and stand with the broker's own part.
+	Costs map[string]int `json:"costs,omitempty"`
+	At    time.Time      `json:"at"` // when it was kept
 }

@@ -21,15 +21,16 @@ const maxCatalog = 32 << 20
 // (base64), because an encoder changes white space and escapes of raw JSON and
 // a tool's entry has to come back byte for byte.
 type catalogRow struct {
-	Backend      string    `json:"backend"`
-	Origin       string    `json:"origin,omitempty"`
-	At           time.Time `json:"at"`
-	Protocol     string    `json:"protocol,omitempty"`
-	Info         []byte    `json:"info,omitempty"`
-	Capabilities []byte    `json:"capabilities,omitempty"`
-	Instructions string    `json:"instructions,omitempty"`
-	Tools        []toolRow `json:"tools"`
-	Told         []string  `json:"told,omitempty"`
+	Backend      string         `json:"backend"`
+	Origin       string         `json:"origin,omitempty"`
+	At           time.Time      `json:"at"`
+	Protocol     string         `json:"protocol,omitempty"`
+	Info         []byte         `json:"info,omitempty"`
+	Capabilities []byte         `json:"capabilities,omitempty"`
+	Instructions string         `json:"instructions,omitempty"`
+	Tools        []toolRow      `json:"tools"`
+	Told         []string       `json:"told,omitempty"`
+	Costs        map[string]int `json:"costs,omitempty"`
 }
 
 type toolRow struct {
@@ -44,7 +45,7 @@ func (j *Journal) SaveCatalog(ctx context.Context, c broker.StoredCatalog, event
 		return errors.New("save a catalog: it needs the name of its backend")
 	}
 	row := catalogRow{Backend: c.Backend, Origin: c.Origin, At: utc(c.At), Protocol: c.Server.ProtocolVersion,
-		Info: c.Server.Info, Capabilities: c.Server.Capabilities, Instructions: c.Server.Instructions, Told: c.Told}
+		Info: c.Server.Info, Capabilities: c.Server.Capabilities, Instructions: c.Server.Instructions, Told: c.Told, Costs: c.Costs}
 	for _, t := range c.Tools {
 		row.Tools = append(row.Tools, toolRow{t.Name, t.Raw})
 	}
@@ -103,7 +104,7 @@ func decodeCatalog(backend string, raw []byte) (broker.StoredCatalog, error) {
 		return broker.StoredCatalog{}, fmt.Errorf("the catalog of %s: %w: it names another backend", backend, ErrUnreadable)
 	}
 	c := broker.StoredCatalog{Backend: row.Backend, Origin: row.Origin, At: row.At, Server: broker.ServerInfo{
-		ProtocolVersion: row.Protocol, Info: row.Info, Capabilities: row.Capabilities, Instructions: row.Instructions}, Told: row.Told}
+		ProtocolVersion: row.Protocol, Info: row.Info, Capabilities: row.Capabilities, Instructions: row.Instructions}, Told: row.Told, Costs: row.Costs}
 	for _, t := range row.Tools {
 		c.Tools = append(c.Tools, broker.Tool{Name: t.Name, Raw: t.Raw})
 	}

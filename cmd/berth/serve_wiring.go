@@ -25,7 +25,6 @@ import (
 	"berth/broker/native/meta"
 	"berth/broker/policy/proof"
 	"berth/broker/shape"
-	"berth/broker/shape/o200k"
 	"berth/journal"
 	"berth/transport/guard"
 	"berth/transport/httpguard"
@@ -48,7 +47,7 @@ func (b *running) addNative(opts *actors.Options) {
 	b.kept, b.served = shape.NewStore(shape.StoreOptions{}), meta.NewLedger()
 	b.meta = meta.New(meta.Options{
 		Server: family.Source().Server, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, Now: time.Now, Random: rand.Reader,
-		Store: b.kept, Counter: o200k.Counter{}, Costs: b.costs, Ledger: b.served, Tier: b.tier.Name, TierSource: b.tier.Source,
+		Store: b.kept, Counter: b.counter, Costs: b.costs, Ledger: b.served, Tier: b.tier.Name, TierSource: b.tier.Source,
 		Proofs: b.proofRules, Delivered: func(then any) {
 			if shown, ok := then.(*actors.Shown); ok {
 				shown.Grant()

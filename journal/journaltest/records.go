@@ -319,7 +319,7 @@ func testWatch(t *testing.T, e Engine) {
 func testCatalogs(t *testing.T, e Engine) {
 	r := open(t, e, Faults{})
 	raw := json.RawMessage("{\"name\" : \"a\",\n \"x\":1.0e5, \"s\":\"<\\u00e9>\"}")
-	want := broker.StoredCatalog{Backend: "b", Origin: "o", At: epoch, Tools: []broker.Tool{{Name: "a", Raw: raw}}, Told: []string{"k"},
+	want := broker.StoredCatalog{Backend: "b", Origin: "o", At: epoch, Tools: []broker.Tool{{Name: "a", Raw: raw}}, Told: []string{"k"}, Costs: map[string]int{"d": 7},
 		Server: broker.ServerInfo{ProtocolVersion: "2025-11-25", Info: json.RawMessage(`{ "name":"b" }`), Instructions: "do"}}
 	for _, c := range []broker.StoredCatalog{{Backend: "b", At: epoch}, {Backend: "a", At: epoch}, want} {
 		if err := r.SaveCatalog(context.Background(), c, broker.Event{EventType: "kept", EntityID: c.Backend, CreatedAt: epoch}); err != nil {
@@ -335,7 +335,7 @@ func testCatalogs(t *testing.T, e Engine) {
 		t.Fatalf("got %+v, error %v", got, err)
 	}
 	b := got[1]
-	if b.Backend != "b" || !b.At.Equal(epoch) || len(b.Tools) != 1 || !bytes.Equal(b.Tools[0].Raw, raw) || len(b.Told) != 1 ||
+	if b.Backend != "b" || !b.At.Equal(epoch) || len(b.Tools) != 1 || !bytes.Equal(b.Tools[0].Raw, raw) || len(b.Told) != 1 || b.Costs["d"] != 7 ||
 		!bytes.Equal(b.Server.Info, want.Server.Info) || b.Server.Instructions != "do" || b.Server.ProtocolVersion != "2025-11-25" {
 		t.Errorf("got %+v", b)
 	}
