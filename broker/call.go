@@ -118,6 +118,8 @@ type Answer struct {
 	Result    json.RawMessage // the JSON-RPC result, byte for byte
 	Error     *RPCError
 	RuntimeID string // incarnation that answered; empty when it has none
+	// Releases is the id of the job whose result stands in the answer.
+	Releases string
 }
 
 // ToolError reports whether the answer is a tool result with `isError: true`.

@@ -284,6 +284,7 @@ func (s *Server) render(rq *request, c aimed, reply actors.Reply) []byte {
 		if reply.Job.Status.Final() {
 			hint = hintEnded
 		}
+		s.released(rq, *reply.Job).Grant() // a handle is never cut
 		return jsonrpc.AppendResult(nil, id, rq.shaped(s.withFacts(c, shape.Handle(*reply.Job, reply.Replayed, schemaShown, hint), reply, nil)))
 	case reply.Answer != nil && reply.Answer.Error != nil:
 		return jsonrpc.AppendErrorObject(nil, id, reply.Answer.Error.Object())

@@ -14,6 +14,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/policy"
+	"berth/broker/policy/proof"
 	"berth/transport/httpguard"
 )
 
@@ -92,7 +93,7 @@ func (a *api) run(ctx context.Context, caller broker.Principal, c CallRequest) C
 	case reply.Refusal != nil:
 		answer.Refusal = reply.Refusal.JSON()
 	case reply.Job != nil:
-		answer.Job = reply.Job.Handle(reply.Replayed)
+		answer.Job = a.released(caller, *reply.Job, reply.Replayed)
 	case reply.Answer != nil:
 		if a.Proofs != nil {
 			a.Proofs.Shows(request.Call, reply).Grant() // nothing is cut here
@@ -148,6 +149,8 @@ type Proofs interface {
 	policy.Gate
 	// Shows finds what an answer shows its caller; nil is nothing.
 	Shows(call *broker.Call, reply actors.Reply) *actors.Shown
+	// Released finds what the result of a job grants to whom it is released.
+	Released(to proof.Caller, job string) *actors.Shown
 }
 
 // meta puts what the request says beside its arguments where policy reads it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/broker/policy/proof"
 	"berth/transport/httpguard"
 )
 
@@ -79,7 +80,16 @@ func (a *api) job(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return job.Handle(false), nil
+	caller, _ := httpguard.Principal(r.Context())
+	return a.released(caller, job, false), nil
+}
+
+// released is a job's record for a caller, whom its result may show something.
+func (a *api) released(caller broker.Principal, job broker.Job, replayed bool) json.RawMessage {
+	if a.Proofs != nil && job.Status.Final() && len(job.Result) > 0 {
+		a.Proofs.Released(proof.Caller{Principal: caller}, job.ID).Grant() // nothing is cut here
+	}
+	return job.Handle(replayed)
 }
 
 // maxWakes bounds the reads of one wait: a watch that signals without a change

@@ -133,9 +133,10 @@ func (c *conn) Call(ctx context.Context, call *broker.Call, _ broker.Peer) (brok
 		return broker.Answer{}, &broker.Failure{Cause: "the native family jobs has no such verb", Refusal: broker.Refuse(
 			broker.CodeVerbUnknown, "Tool not found: "+call.Verb, map[string]any{"name": call.Verb})}
 	}
-	result, err := c.status(ctx, call.Principal, params.Arguments)
+	answer, err := c.status(ctx, call.Principal, params.Arguments)
 	if err != nil {
 		return broker.Answer{}, err
 	}
-	return broker.Answer{Result: result, RuntimeID: c.family.opts.RuntimeID}, nil
+	answer.RuntimeID = c.family.opts.RuntimeID
+	return answer, nil
 }

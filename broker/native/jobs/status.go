@@ -22,7 +22,7 @@ const maxUnfinished = 20
 const maxWakes = 1000
 
 // status is the verb: arguments, then the job as it is or as it becomes.
-func (c *conn) status(ctx context.Context, who broker.Principal, raw json.RawMessage) (json.RawMessage, error) {
+func (c *conn) status(ctx context.Context, who broker.Principal, raw json.RawMessage) (broker.Answer, error) {
 	s, err := inputSchema()
 	if err != nil {
 		return refused(broker.AsRefusal(err)), nil
@@ -45,17 +45,23 @@ func (c *conn) status(ctx context.Context, who broker.Principal, raw json.RawMes
 	}
 	switch {
 	case err != nil:
-		return nil, err
+		return broker.Answer{}, err
 	case refusal != nil:
 		return refused(refusal), nil
 	}
 	// Whether an outcome waits to be written matters only while the record says
 	// that the job goes on.
 	delayed := !job.Status.Final() && c.family.store.Delayed(job.ID)
-	return shape.Structured(job.StatusView(delayed), false), nil
+	answer := broker.Answer{Result: shape.Structured(job.StatusView(delayed), false)}
+	if job.Status.Final() && len(job.Result) > 0 {
+		answer.Releases = job.ID
+	}
+	return answer, nil
 }
 
-func refused(r *broker.Refusal) json.RawMessage { return shape.Structured(r.NativeJSON(), true) }
+func refused(r *broker.Refusal) broker.Answer {
+	return broker.Answer{Result: shape.Structured(r.NativeJSON(), true)}
+}
 
 // clamp reads waitSeconds, of which the schema has said that it is an integer.
 func clamp(n json.Number) time.Duration {
