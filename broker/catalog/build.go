@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"berth/broker"
+	"berth/broker/catalog/schema"
 	"berth/broker/catalog/search"
 	"berth/broker/shape"
 )
@@ -233,6 +234,10 @@ func (b *builder) record(s *Source, t broker.Tool) {
 	}
 	if e.input != nil {
 		v.compile = lazily(e.input)
+		if err := schema.Remote(e.input); err != nil {
+			bad(CodeSchemaInvalid, "The input schema refers to another document, which is not fetched.")
+			return
+		}
 	}
 	v.minimal = v.lazilyMinimal()
 	if s.Native {

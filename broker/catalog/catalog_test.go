@@ -425,7 +425,7 @@ func TestUnknownIsNotEmpty(t *testing.T) {
 func TestCheckArguments(t *testing.T) {
 	s := build(t, native(), upstream("x",
 		tool("n", `"inputSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}},"required":["n"]}`),
-		tool("odd", `"inputSchema":{"$ref":"https://example.com/schema.json"}`)))
+		tool("odd", `"inputSchema":{"$ref":"#/$defs/none"}`)))
 	p := profile(t, s, "")
 	n, _ := p.Resolve("x__n")
 	odd, _ := p.Resolve("x__odd")
@@ -464,6 +464,26 @@ func TestCheckArguments(t *testing.T) {
 	notes := s.Notes()
 	if len(notes) != 1 || notes[0].Verb != "odd" || notes[0].Extent != Noted || n.Unchecked() != "" {
 		t.Errorf("notes %+v", notes)
+	}
+}
+
+func TestASchemaThatRefersElsewhereKeepsItsVerbOutAndServesItsSiblings(t *testing.T) {
+	s, quarantined := Build(1, []Source{upstream("x",
+		tool("whole", `"inputSchema":{"type":"object"}`),
+		tool("remote", `"inputSchema":{"type":"object","properties":{"a":{"$ref":"https://example.com/schema.json"}}}`))})
+	if len(quarantined) != 1 || quarantined[0].Verb != "remote" || quarantined[0].Code != CodeSchemaInvalid || quarantined[0].Extent != OutOfAll || quarantined[0].Fatal {
+		t.Fatalf("%+v", quarantined)
+	}
+	for _, name := range []string{Full, "x"} {
+		p := profile(t, s, name)
+		if p.Len() != 1 || len(p.Reach()) != 1 {
+			t.Errorf("%s lists %d", name, p.Len())
+		}
+		for _, verb := range []string{"remote", "x__remote"} {
+			if _, ok := p.Resolve(verb); ok {
+				t.Errorf("%s can be called in %s", verb, name)
+			}
+		}
 	}
 }
 
