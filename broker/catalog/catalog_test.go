@@ -434,7 +434,7 @@ func TestCheckArguments(t *testing.T) {
 		t.Error(r)
 	}
 	r := n.CheckArguments(json.RawMessage(`{"n":"hunter2"}`))
-	if r == nil || r.Code != broker.CodeInvalidArguments {
+	if r == nil || r.Code != broker.CodeInvalidArgument || !r.Retryable {
 		t.Fatalf("got %v", r)
 	}
 	if body := string(r.JSON()); !strings.Contains(body, `"errors":[{"pointer":"/n","rule":"type","wanted":"integer"}]`) || strings.Contains(body, "hunter2") {
