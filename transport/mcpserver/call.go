@@ -39,7 +39,7 @@ func (s *Server) callTool(rq *request) {
 	tc, problem := readToolCall(rq.msg.Params)
 	profile, ok := s.profile(rq)
 	if problem != "" && (!ok || profile.SurfaceOf(verbNamed(profile, tc)) == nil) {
-		rq.refuse(broker.Refuse(broker.CodeInvalidArguments, problem, nil))
+		s.misfit(rq, problem)
 		return
 	}
 	if !ok {
@@ -351,7 +351,7 @@ func (s *Server) refusedAfter(rq *request, c aimed, reply actors.Reply, refusal 
 		}
 		text = surface.Refuse(name, refusal)
 	case refusal.Code == broker.CodeDuplicateRequestID, refusal.Code == broker.CodeInternal:
-		return refusalError(rq.msg.ID, refusal.Of(c.id))
+		return callError(rq.msg.ID, c.id, refusal)
 	case verb != nil && verb.Native, verb == nil && c.plan.Via != catalog.ViaDirect:
 		text = refusal.NativeJSON()
 	default:
