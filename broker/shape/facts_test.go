@@ -17,7 +17,7 @@ func (c *bytesCounter) Count(text string) Count {
 func TestFactsHaveEveryFieldAndNullForWhatWasNotObserved(t *testing.T) {
 	got, err := json.Marshal(CallFacts{CallID: "c", Verb: "x__a", Via: ViaDirect, Backend: "x", EffectsSource: "unknown"})
 	want := `{"call_id":"c","verb":"x__a","alias":null,"via":"direct","backend":"x","runtime_id":null,"profile":null,"catalog":null,` +
-		`"effects":[],"effects_source":"unknown","read_only":false,"queue_ms":null,"run_ms":null,"attempt":null,"job_id":null,"tokens":null,"shaped":null,"next":[],"warnings":[]}`
+		`"effects":null,"effects_source":"unknown","read_only":false,"queue_ms":null,"run_ms":null,"attempt":null,"job_id":null,"tokens":null,"shaped":null,"next":[],"warnings":[]}`
 	if err != nil || string(got) != want {
 		t.Errorf("got  %s\nwant %s (%v)", got, want, err)
 	}
