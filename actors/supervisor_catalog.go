@@ -109,7 +109,7 @@ func (s *supervisor) rebuild() {
 		if told[q] = true; s.told[q] {
 			continue
 		}
-		s.log.Warn("a verb is not served as it was listed", slog.String("backend", q.Backend), slog.String("verb", q.Verb), slog.String("code", q.Code), slog.String("reason", q.Reason))
+		s.warn(q)
 	}
 	s.told = told
 	for _, f := range faults {
@@ -124,6 +124,21 @@ func (s *supervisor) rebuild() {
 	s.rebuildBound(s.generation, sources)
 	s.sys.hub.publish(Notice{Method: CatalogChanged})
 	s.publish()
+}
+
+// warn logs what is not as it was listed or configured.
+func (s *supervisor) warn(q catalog.Quarantined) {
+	cause := []any{slog.String("code", q.Code), slog.String("reason", q.Reason)}
+	switch {
+	case q.Profile != "":
+		s.log.Warn("a profile is not as it is configured", append(cause, slog.String("profile", q.Profile))...)
+	case q.Pattern != "":
+		s.log.Warn("a pattern of the configuration selects nothing", append(cause, slog.String("backend", q.Backend), slog.String("pattern", q.Pattern))...)
+	case q.Verb == "":
+		s.log.Warn("a backend is not served", append(cause, slog.String("backend", q.Backend))...)
+	default:
+		s.log.Warn("a verb is not served as it was listed", append(cause, slog.String("backend", q.Backend), slog.String("verb", q.Verb))...)
+	}
 }
 
 // publish wakes those who wait for a catalog.

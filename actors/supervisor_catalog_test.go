@@ -11,6 +11,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/shape"
 )
 
 // listing is a backend whose list is what its test says last.
@@ -191,4 +192,38 @@ func TestAnEventThatCouldNotBeWrittenIsWrittenWithTheNextList(t *testing.T) {
 		w.relist()
 		w.expectTold("when it is back", "verb_quarantined b__odd")
 	})
+}
+
+// TestWhatIsWrongInTheCatalogIsCalledWhatItIs: a profile is no verb.
+func TestWhatIsWrongInTheCatalogIsCalledWhatItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up, _ := listing(described("echo", "One."), shapeless("odd"))
+		w := start(t, up, func(o *Options) {
+			o.Backends[0].Eager = true
+			o.Sources = []catalog.Source{{Backend: "b", Rules: catalog.Rules{Essential: []string{"none_*"}}}}
+			o.Catalog = catalog.Settings{Costs: shape.NewCosts(bytesCounter{}, nil), Profiles: []catalog.ProfileSpec{
+				{Name: "editor", Select: []catalog.Selector{{Backend: "b"}, {Verb: "gone_*", Backend: "b"}}}}}
+		})
+		synctest.Wait()
+		log := w.log.String()
+		for _, want := range []string{
+			`msg="a profile is not as it is configured" code=selects_nothing reason="A selector (verb gone_*, backend b) selects nothing." profile=editor`,
+			`msg="a pattern of the configuration selects nothing" code=selects_nothing`, `pattern=none_*`,
+			`msg="a verb is not served as it was listed" code=verb_schema_invalid`, `verb=odd`,
+		} {
+			if !strings.Contains(log, want) {
+				t.Errorf("%s is not in\n%s", want, log)
+			}
+		}
+		if strings.Contains(log, `verb=""`) {
+			t.Errorf("a verb without a name in\n%s", log)
+		}
+	})
+}
+
+// bytesCounter counts a token a byte.
+type bytesCounter struct{}
+
+func (bytesCounter) Count(text string) shape.Count {
+	return shape.Count{Tokens: len(text), Exact: true}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,7 +171,7 @@ func CheckCatalog(sources []catalog.Source, settings catalog.Settings) error {
 	_, quarantined, faults := parity.Build(0, sources, settings)
 	for _, q := range quarantined {
 		if q.Fatal {
-			return fmt.Errorf("%w: %s: %s: %s", ErrCatalog, strings.TrimSpace(q.Backend+" "+q.Verb), q.Code, q.Reason)
+			return fmt.Errorf("%w: %s: %s: %s", ErrCatalog, q.Subject(), q.Code, q.Reason)
 		}
 	}
 	for _, f := range faults {

@@ -208,6 +208,8 @@ func TestQuarantine(t *testing.T) {
 			[]string{"x/a verb_schema_invalid merged false", "x/b verb_schema_invalid merged false"}, []string{"x__c"}},
 		{"a broken glob", []Source{{Backend: "x", Listed: true, Tools: []broker.Tool{tool("a")}, Rules: Rules{Long: []string{"[", "a"}}}},
 			[]string{"x/[ glob_invalid noted false"}, []string{"x__a"}},
+		{"a glob that selects nothing", []Source{{Backend: "x", Listed: true, Tools: []broker.Tool{tool("a")}, Rules: Rules{Essential: []string{"b*", "a", "*"}}}, {Backend: "y", Rules: Rules{Essential: []string{"not up"}}}},
+			[]string{"x/b* selects_nothing noted false"}, []string{"x__a"}},
 		{"reserved and unusable backend names", []Source{upstream("berth", tool("a")), upstream("a__b", tool("a")), upstream("", tool("a")), upstream("x", tool("a")), upstream("x", tool("b"))},
 			[]string{"/ backend_name_invalid all true", "a__b/ backend_name_invalid all true", "berth/ backend_name_invalid all true", "x/ backend_name_invalid all true"}, []string{"x__a"}},
 		{"native verbs must be right", []Source{{Backend: "berth", Native: true, Family: "f", Tools: []broker.Tool{tool("no effects"), tool("none"), tool("bad", `"inputSchema":{"type":7}`), tool("good")},
@@ -223,7 +225,7 @@ func TestQuarantine(t *testing.T) {
 			s, faults := Build(7, tt.sources)
 			var got []string
 			for _, f := range faults {
-				got = append(got, fmt.Sprintf("%s/%s %s %s %v", f.Backend, f.Verb, f.Code, f.Extent, f.Fatal))
+				got = append(got, fmt.Sprintf("%s/%s %s %s %v", f.Backend, f.Verb+f.Pattern, f.Code, f.Extent, f.Fatal))
 				if f.Reason == "" {
 					t.Errorf("%+v has no reason", f)
 				}

@@ -80,7 +80,7 @@ func (a *app) runCheckConfig(path string) error {
 		return f
 	}
 	for _, q := range quarantined {
-		report.Notes = append(report.Notes, q.Backend+" "+q.Verb+" ("+q.Code+"): "+q.Reason)
+		report.Notes = append(report.Notes, q.Subject()+" ("+q.Code+"): "+q.Reason)
 	}
 	for _, name := range snapshot.Selections() {
 		p, _ := snapshot.Profile(name)

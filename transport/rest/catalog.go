@@ -53,6 +53,8 @@ type Record struct {
 type Quarantined struct {
 	Backend string
 	Verb    string
+	Profile string // that is not as it is configured
+	Pattern string // of the configuration, that selects nothing
 	Code    string
 	Reason  string
 	Extent  string
@@ -110,7 +112,7 @@ func (a *api) catalog(r *http.Request) (any, error) {
 	}
 	out.Page = page(records)
 	for _, q := range append(snapshot.Quarantined(), snapshot.Notes()...) {
-		out.Quarantined = append(out.Quarantined, Quarantined{q.Backend, q.Verb, q.Code, q.Reason, string(q.Extent)})
+		out.Quarantined = append(out.Quarantined, Quarantined{q.Backend, q.Verb, q.Profile, q.Pattern, q.Code, q.Reason, string(q.Extent)})
 	}
 	return out, nil
 }
