@@ -213,7 +213,7 @@ func (b *running) countCosts() *shape.Costs {
 func (b *running) startActors() error {
 	b.metrics = metrics.New()
 	opts := actors.Options{
-		Journal: b.journal, Tracked: b.tracked,
+		Journal: b.journal, Records: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
 		Observe:          b.metrics.Observe, Proofs: b.proofs(),
