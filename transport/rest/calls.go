@@ -121,7 +121,7 @@ func (a *api) profile(ctx context.Context, c CallRequest) (*catalog.Profile, *br
 	}
 	owners := profile.MayHold(c.Name)
 	if _, known := profile.Resolve(c.Name); known || len(owners) == 0 {
-		return profile, nil
+		return profile.As(overREST), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.CatalogWait)
 	defer cancel()
@@ -132,7 +132,7 @@ func (a *api) profile(ctx context.Context, c CallRequest) (*catalog.Profile, *br
 	if profile, ok = a.allowed(snapshot, c.Profile); !ok {
 		return nil, unknown
 	}
-	return profile, nil
+	return profile.As(overREST), nil
 }
 
 // allowed is a profile as far as this process lets anybody use it.
