@@ -227,3 +227,41 @@ type bytesCounter struct{}
 func (bytesCounter) Count(text string) shape.Count {
 	return shape.Count{Tokens: len(text), Exact: true}
 }
+
+// TestACatalogWithABroughtInstanceIsCheckedLikeEveryOther: one that does not pass
+// is not served, and nobody can bring such an instance.
+func TestACatalogWithABroughtInstanceIsCheckedLikeEveryOther(t *testing.T) {
+	for name, tt := range map[string]struct {
+		follow string
+		served bool
+	}{"one that passes": {"look", true}, "one that follows its work with a verb that is none": {"gone", false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := appTestSource("app")
+				follow := *appFollow
+				follow.Verb = tt.follow
+				source.Surface.Follows = map[string]*broker.Follow{"start": &follow}
+				opened := 0
+				w := start(t, &upstream{}, func(o *Options) {
+					o.Bindable = []Bindable{{Source: source, Open: func(map[string]string) (BackendConfig, *broker.Refusal) {
+						opened++
+						return BackendConfig{Name: "app", Upstream: &upstream{}}, nil
+					}}}
+				})
+				if snapshot, ok := w.BoundCatalog("app"); ok != tt.served || ok != (snapshot != nil) {
+					t.Errorf("served: %v", ok)
+				}
+				_, done, refusal := w.boundFor(context.Background(), broker.LocalOperator, &Binding{Key: strings.Repeat("k", 32), Surface: "app"})
+				if (refusal == nil) != tt.served || (opened == 1) != tt.served {
+					t.Errorf("brought: %v, %d opened", refusal, opened)
+				}
+				if refusal == nil {
+					done()
+				}
+				if said := strings.Contains(w.log.String(), "does not pass its self-check"); said == tt.served {
+					t.Errorf("logged: %v", said)
+				}
+			})
+		})
+	}
+}

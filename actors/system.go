@@ -91,6 +91,7 @@ type System struct {
 	bound         sync.Map // id -> *boundRef
 	boundCount    atomic.Int64
 	boundCatalogs atomic.Value // map[string]func() *catalog.Snapshot, by surface
+	boundServed   sync.Map     // surface -> the snapshot of it that passed last
 	sessions      sync.Map     // key -> *sessionRef
 	sessionCount  atomic.Int64
 	jobs          sync.Map // job id -> *actor.PID
