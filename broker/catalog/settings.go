@@ -189,7 +189,7 @@ func (c *choice) order(reach []item) (out []item) {
 	for i := range reach {
 		ranked[i] = i
 	}
-	if slices.ContainsFunc(reach, func(it item) bool { return it.verb.Rank != 0 }) { // few have one, and sorting costs more than all the rest
+	if slices.ContainsFunc(reach, func(it item) bool { return it.verb.Rank != 0 }) { // else they stand in order
 		slices.SortStableFunc(ranked, func(a, b int) int { return reach[a].verb.Rank - reach[b].verb.Rank })
 	}
 	for _, i := range ranked {
