@@ -73,6 +73,12 @@ const (
 	CodeRestoreBlocked      Code = "restore_blocked_by_work"
 	CodeRestoreDiffers      Code = "restore_result_differs"
 	CodeBrokerRunning       Code = "broker_running"
+	CodeRateLimited         Code = "rate_limited"
+	CodeProfileNotPermitted Code = "profile_not_permitted"
+	CodeCSRF                Code = "csrf_token_required"
+	CodeCredentialNotFound  Code = "credential_not_found"
+	CodeCredentialsFull     Code = "too_many_credentials"
+	CodeCredentialFile      Code = "credential_file_missing"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -138,6 +144,12 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeRestoreBlocked:      {false},
 	CodeRestoreDiffers:      {false},
 	CodeBrokerRunning:       {true},
+	CodeRateLimited:         {true},
+	CodeProfileNotPermitted: {false},
+	CodeCSRF:                {false},
+	CodeCredentialNotFound:  {false},
+	CodeCredentialsFull:     {false},
+	CodeCredentialFile:      {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

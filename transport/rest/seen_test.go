@@ -60,8 +60,8 @@ func as(role broker.Role, s *shown) http.Handler {
 	for _, r := range routes {
 		mux.Handle(r.Method+" "+r.Path, r.handler(a))
 	}
-	return httpguard.New(httpguard.Options{Authenticate: func(string) (broker.Principal, bool) {
-		return broker.Principal{Tenant: "default", User: "u", Role: role}, true
+	return httpguard.New(httpguard.Options{Authenticate: func(httpguard.Kind, string) (broker.Caller, bool) {
+		return broker.Caller{Principal: broker.Principal{Tenant: "default", User: "u", Role: role}}, true
 	}}).Wrap(mux)
 }
 
