@@ -50,7 +50,8 @@ func (s *supervisor) accept(m *acceptCatalog) {
 	}
 	src.Accepted = src.Tools
 	s.log.Info("a backend's list was accepted", slog.String("backend", m.backend))
+	s.keeping(m.backend).changed = true
 	s.rebuild()
-	s.keep(src)
+	s.keepChanged()
 	m.settle(nil)
 }

@@ -45,8 +45,9 @@ type Journal interface {
 	// Prune removes final records past their retention, at most limit, and says
 	// how many.
 	Prune(ctx context.Context, now time.Time, limit int) (int, error)
-	// SaveCatalog keeps a backend's catalog for the next start.
-	SaveCatalog(ctx context.Context, c broker.StoredCatalog) error
+	// SaveCatalog keeps a backend's catalog for the next start, and writes the
+	// events of what changed in it, in one transaction.
+	SaveCatalog(ctx context.Context, c broker.StoredCatalog, events ...broker.Event) error
 }
 
 // Request is one call as a transport hands it over, after policy.

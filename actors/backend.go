@@ -37,6 +37,8 @@ type BackendConfig struct {
 	// Origin names what is reached, so that the catalog of one program is not
 	// served for another under the same name.
 	Origin string
+	// Told names what of its stored catalog was written as an event already.
+	Told []string
 	// Tools is how many tools the stored catalog has; nil: none is stored.
 	Tools *int
 }

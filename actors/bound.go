@@ -17,6 +17,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/catalog/parity"
 )
 
 // This file is about instances of local apps that sessions bring themselves:
@@ -91,7 +92,8 @@ func (s *System) BoundCatalog(surface string) (*catalog.Snapshot, bool) {
 	if !ok || made[surface] == nil {
 		return nil, false
 	}
-	return made[surface](), true
+	snapshot := made[surface]()
+	return snapshot, snapshot != nil
 }
 
 // EndBinding gives up a session's own backend. Work that is followed there is
@@ -155,12 +157,28 @@ func (s *supervisor) rebuildBound(generation uint64, sources []catalog.Source) {
 		}
 		with := slices.DeleteFunc(slices.Clone(sources), func(src catalog.Source) bool { return src.Backend == name })
 		with = append(with, b.Source)
-		made[name] = sync.OnceValue(func() *catalog.Snapshot {
-			snapshot, _ := s.sys.opts.Catalog.Build(generation, with)
-			return snapshot
-		})
+		made[name] = sync.OnceValue(func() *catalog.Snapshot { return s.sys.checkedBound(name, generation, with) })
 	}
 	s.sys.boundCatalogs.Store(made)
+}
+
+// checkedBound builds the catalog of sessions that bring an instance and has it
+// pass the self-check like every other. One that does not is not served: the one
+// before it is, if there is one; else nil.
+func (s *System) checkedBound(surface string, generation uint64, sources []catalog.Source) *catalog.Snapshot {
+	snapshot, _, faults := parity.Build(generation, sources, s.opts.Catalog)
+	for _, f := range faults {
+		s.log.Error("the catalog of sessions that bring an instance does not pass its self-check", slog.String("surface", surface),
+			slog.String("check", f.Check), slog.String("backend", f.Backend), slog.String("verb", f.Verb), slog.String("reason", f.Reason))
+	}
+	if len(faults) == 0 {
+		s.boundServed.Store(surface, snapshot)
+		return snapshot
+	}
+	if before, ok := s.boundServed.Load(surface); ok {
+		return before.(*catalog.Snapshot)
+	}
+	return nil
 }
 
 func (s *supervisor) openBound(ctx actor.Context, m *openBound) {

@@ -24,7 +24,8 @@ import (
 type upstream struct {
 	open func(ctx context.Context, life int) (*conn, error) // nil: a conn with call
 	call func(ctx context.Context, c *broker.Call, peer broker.Peer) (broker.Answer, error)
-	verb string // a further tool
+	verb string               // a further tool
+	list func() []broker.Tool // nil: echo, and verb
 	// tasks makes echo a verb that its backend runs as a task of its own.
 	tasks bool
 
@@ -96,6 +97,9 @@ func (c *conn) Incarnation() broker.Incarnation {
 	tools := []broker.Tool{tool("echo")}
 	if c.up.verb != "" {
 		tools = append(tools, tool(c.up.verb))
+	}
+	if c.up.list != nil {
+		tools = c.up.list()
 	}
 	server := broker.ServerInfo{}
 	if c.up.tasks {
@@ -196,6 +200,13 @@ func (f *faults) AppendEvent(ctx context.Context, e broker.Event) error {
 		return errDown
 	}
 	return f.Journal.AppendEvent(ctx, e)
+}
+
+func (f *faults) SaveCatalog(ctx context.Context, c broker.StoredCatalog, events ...broker.Event) error {
+	if f.down.Load() {
+		return errDown
+	}
+	return f.Journal.SaveCatalog(ctx, c, events...)
 }
 
 // records fail while the journal is down.

@@ -132,9 +132,11 @@ type job struct {
 	fetch   bool   // the poll is for the result of a task that has ended
 	checked bool   // a recovered job's backend has shown the recorded runtime id
 	noted   time.Time
-	kept    bool   // the handle of tracked work is durable
-	panicky string // first line of a panic
-	counted bool   // in System.working
+	kept    bool      // the handle of tracked work is durable
+	panicky string    // first line of a panic
+	counted bool      // in System.working
+	asked   time.Time // when the call was sent; zero: not yet
+	heard   string    // the incarnation that answered last
 }
 
 func newJob(sys *System, start *jobStart) *job {
@@ -148,6 +150,7 @@ func newJob(sys *System, start *jobStart) *job {
 			now := sys.now()
 			j.record.Status, j.record.StartedAt, j.record.Tracking, j.record.Promoted = broker.JobRunning, &now, start.track, true
 			j.record.RuntimeID = start.adopt.answer.RuntimeID
+			j.asked = start.adopt.timing.Started
 			j.beside()
 		}
 		if start.promote {

@@ -17,6 +17,9 @@ import (
 
 // outcome takes the backend's answer to the job's call, or to a poll.
 func (j *job) outcome(m *outcome) {
+	if m.answer != nil {
+		j.heard = m.answer.RuntimeID
+	}
 	if j.poll != "" && m.callID == j.poll {
 		j.polled(m)
 		return
@@ -31,6 +34,7 @@ func (j *job) outcome(m *outcome) {
 		j.answer(&jobAnswer{reply: Reply{Answer: m.answer, Refusal: m.refusal, Timing: m.timing}})
 		j.done()
 	case stepAccepted, stepStart, stepRunning:
+		j.asked = m.timing.Started
 		if t := j.sys.trackable(j.start.req.Call, m.answer); t != nil {
 			j.follow(*t, m.answer.RuntimeID)
 			return
@@ -72,9 +76,21 @@ func (j *job) finish(c broker.JobChange) {
 	if !j.kept && j.step == stepTrack {
 		c.Tracking = j.record.Tracking // its write may have been overtaken
 	}
+	j.shown(c)
 	j.final, j.step = &c, stepFinish
 	j.retry.Reset()
 	j.write()
+}
+
+// shown remembers what the result grants whoever it is released to. A job whose
+// answer was given beside it has granted with that; of one that was recovered
+// nobody knows the arguments.
+func (j *job) shown(c broker.JobChange) {
+	gate, start := j.sys.gate, j.start
+	if gate == nil || len(c.Result) == 0 || start.record != nil || start.standsBeside() || j.asked.IsZero() {
+		return
+	}
+	gate.remember(j.record.ID, gate.shows(start.req.Call, &broker.Answer{Result: c.Result, RuntimeID: j.heard}, j.asked))
 }
 
 func (j *job) finished(m *jobWritten) {

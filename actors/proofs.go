@@ -28,7 +28,15 @@ type ProofGate struct {
 
 	rules atomic.Pointer[judgedRules]
 	marks sync.Map // backend -> *proof.Marks
+
+	mu    sync.Mutex
+	ended map[string]*Shown // by job: what its result will grant
+	order []string          // of ended, the oldest first
 }
+
+// maxEnded bounds the jobs of which it is remembered what their results grant.
+// What is forgotten has to be read again.
+const maxEnded = 1000
 
 // judgedRules are the rules for one snapshot.
 type judgedRules struct {
@@ -74,8 +82,10 @@ func (g *ProofGate) Look(backend string, who proof.Caller, d proof.Demand) []pro
 	return g.marksOf(backend).Look(g.now(), who, d)
 }
 
-// Shown is what an answer grants when it is released whole.
+// Shown is what an answer grants when it is released whole: once, however often
+// that happens, because what it shows grows no younger.
 type Shown struct {
+	granted   *atomic.Bool
 	gate      *ProofGate
 	who       proof.Caller
 	runtimeID string
@@ -86,7 +96,7 @@ type Shown struct {
 
 // Grant gives the marks.
 func (s *Shown) Grant() {
-	if s == nil {
+	if s == nil || s.granted.Swap(true) {
 		return
 	}
 	now, byHome := s.gate.now(), map[string][]proof.Target{}
@@ -105,12 +115,56 @@ func (g *ProofGate) Shows(call *broker.Call, reply Reply) *Shown {
 	if g == nil || reply.Answer == nil || len(reply.Answer.Result) == 0 || reply.Timing.Started.IsZero() {
 		return nil
 	}
+	if id := reply.Answer.Releases; id != "" {
+		return g.Released(callerOf(call), id)
+	}
+	return g.shows(call, reply.Answer, reply.Timing.Started)
+}
+
+func (g *ProofGate) shows(call *broker.Call, answer *broker.Answer, asked time.Time) *Shown {
 	rules := g.Rules()
-	targets := rules.Grants(call.Verb, condition.Call{Arguments: argumentsOf(call), Result: reply.Answer.Result}, reply.Answer.ToolError())
+	targets := rules.Grants(call.Verb, condition.Call{Arguments: argumentsOf(call), Result: answer.Result}, answer.ToolError())
 	if len(targets) == 0 {
 		return nil
 	}
-	return &Shown{gate: g, who: callerOf(call), runtimeID: reply.Answer.RuntimeID, asked: reply.Timing.Started, targets: targets, rules: rules}
+	return &Shown{granted: new(atomic.Bool), gate: g, who: callerOf(call), runtimeID: answer.RuntimeID, asked: asked, targets: targets, rules: rules}
+}
+
+// remember keeps what the result of a job grants until it is released.
+func (g *ProofGate) remember(job string, shown *Shown) {
+	if shown == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended == nil {
+		g.ended = map[string]*Shown{}
+	}
+	if g.ended[job] == nil {
+		g.order = append(g.order, job)
+	}
+	g.ended[job] = shown
+	for len(g.order) > maxEnded {
+		delete(g.ended, g.order[0])
+		g.order = g.order[1:]
+	}
+}
+
+// Released finds what the result of a job grants to whom it is released now;
+// nil is nothing: it is another's, shows nothing, or is an earlier broker's.
+func (g *ProofGate) Released(to proof.Caller, job string) *Shown {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	kept := g.ended[job]
+	if kept == nil || !to.Principal.Owns(kept.who.Principal.Tenant, kept.who.Principal.User) {
+		return nil
+	}
+	shown := *kept
+	shown.who = to // a mark that is bound to a session is that of whoever reads it
+	return &shown
 }
 
 func callerOf(call *broker.Call) proof.Caller {

@@ -70,7 +70,7 @@ func (s *supervisor) replaced(ctx actor.Context, m *journalReplaced) {
 		switch {
 		case src.Native || src.Surface != nil:
 		case src.Listed && !src.Stale:
-			s.keep(src)
+			s.keeping(src.Backend).changed = true
 		case known && c.Origin == s.origin(src.Backend):
 			src.Listed, src.Stale, src.Server, src.Tools = true, true, c.Server, c.Tools
 			if src.Rules.Pin {
@@ -79,6 +79,7 @@ func (s *supervisor) replaced(ctx actor.Context, m *journalReplaced) {
 		}
 	}
 	s.rebuild()
+	s.keepChanged()
 	s.resume(ctx, m.found.Tracked)
 }
 

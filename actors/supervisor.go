@@ -1,9 +1,7 @@
 package actors
 
 import (
-	"context"
 	"log/slog"
-	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,7 +12,6 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
-	"berth/broker/catalog/parity"
 )
 
 const (
@@ -110,7 +107,9 @@ type supervisor struct {
 	sources    map[string]*catalog.Source
 	unlisted   map[string]unlisted // backends whose start failed before anything was listed
 	generation uint64
-	told       map[catalog.Quarantined]bool // what was logged
+	told       map[catalog.Quarantined]bool // what was logged and still stands
+	keeps      map[string]*keeping          // by backend
+	counted    uint64                       // costs of the catalog, when they were last kept
 	jobs       map[string]*actor.PID        // by call id, while they are being made
 	tracks     map[string]*tracked
 	spawned    uint64 // sessions and instances, for unique names
@@ -120,7 +119,7 @@ type supervisor struct {
 }
 
 func newSupervisor(sys *System) *supervisor {
-	return &supervisor{sys: sys, log: sys.log, sources: map[string]*catalog.Source{}, unlisted: map[string]unlisted{}, told: map[catalog.Quarantined]bool{},
+	return &supervisor{sys: sys, log: sys.log, sources: map[string]*catalog.Source{}, unlisted: map[string]unlisted{}, told: map[catalog.Quarantined]bool{}, keeps: map[string]*keeping{},
 		jobs: map[string]*actor.PID{}, tracks: map[string]*tracked{}, timers: map[string]*time.Timer{}}
 }
 
@@ -133,6 +132,7 @@ func (s *supervisor) Receive(ctx actor.Context) {
 		s.started(ctx)
 	case *actor.Stopping:
 		s.stopTimers()
+		s.keepLast()
 	case *listed:
 		s.listed(m)
 	case *openSession:
@@ -157,6 +157,8 @@ func (s *supervisor) Receive(ctx actor.Context) {
 		s.drain(m)
 	case *acceptCatalog:
 		s.accept(m)
+	case *kept:
+		s.kept(m)
 	case *jobEnded:
 		delete(s.jobs, m.callID)
 		s.untrack(m.id)
@@ -173,6 +175,7 @@ func (s *supervisor) Receive(ctx actor.Context) {
 		s.expireSessions()
 		s.expireBound()
 		s.findStale()
+		s.keepChanged()
 	case *reapList:
 		s.reap(m)
 	case *pruneTick:
@@ -189,10 +192,14 @@ func (s *supervisor) started(ctx actor.Context) {
 		source := src
 		s.sources[src.Backend] = &source
 	}
+	for _, cfg := range s.sys.opts.Backends {
+		s.keeping(cfg.Name).know(cfg.Told)
+	}
 	s.rebuild()
 	for _, cfg := range s.sys.opts.Backends {
 		s.spawnBackend(ctx, cfg, "")
 	}
+	s.keepChanged()
 	s.resume(ctx, s.sys.opts.Tracked)
 	s.after("reap", reapEvery, &reapTick{})
 	s.after("prune", pruneFirst, &pruneTick{})
@@ -231,92 +238,6 @@ func (s *supervisor) spawnBackend(ctx actor.Context, cfg BackendConfig, session 
 		sys.backends.Store(cfg.Name, &backendRef{pid: pid, cfg: cfg})
 	}
 	return pid
-}
-
-// listed takes a backend's catalog into the registry and keeps it for the next
-// start.
-func (s *supervisor) listed(m *listed) {
-	src, ok := s.sources[m.backend]
-	if !ok {
-		return
-	}
-	if m.failed != nil {
-		if !src.Listed || src.Stale {
-			s.unlisted[m.backend] = unlisted{why: m.failed, times: s.unlisted[m.backend].times + 1}
-			s.publish()
-		}
-		return
-	}
-	delete(s.unlisted, m.backend)
-	if src.Surface != nil {
-		return // its list is part of the program
-	}
-	src.Listed, src.Stale, src.Server, src.Tools = true, false, m.inc.Server, catalog.KeepOrder(src.Tools, m.inc.Tools)
-	if src.Rules.Pin {
-		src.Accepted = catalog.Accept(src.Accepted, src.Tools)
-	}
-	s.rebuild()
-	if !src.Native {
-		s.keep(src)
-	}
-}
-
-// keep stores what was accepted of a backend for the next start.
-func (s *supervisor) keep(src *catalog.Source) {
-	tools := src.Tools
-	if src.Rules.Pin {
-		tools = src.Accepted
-	}
-	stored := broker.StoredCatalog{Backend: src.Backend, Origin: s.origin(src.Backend), Server: src.Server, Tools: tools, At: s.sys.now()}
-	s.sys.work.Go(func() {
-		if err := s.sys.journal.SaveCatalog(context.Background(), stored); err != nil {
-			s.log.Warn("a catalog could not be kept", slog.String("backend", stored.Backend), slog.String("cause", err.Error()))
-		}
-	})
-}
-
-// origin names the configuration that a backend's catalog comes from.
-func (s *supervisor) origin(backend string) string {
-	if v, ok := s.sys.backends.Load(backend); ok {
-		return v.(*backendRef).cfg.Origin
-	}
-	return ""
-}
-
-// rebuild makes a new snapshot and swaps it in.
-func (s *supervisor) rebuild() {
-	s.generation++
-	sources := make([]catalog.Source, 0, len(s.sources))
-	for _, src := range s.sources {
-		sources = append(sources, *src)
-	}
-	snapshot, quarantined, faults := parity.Build(s.generation, sources, s.sys.opts.Catalog)
-	for _, q := range quarantined {
-		if s.told[q] {
-			continue
-		}
-		s.told[q] = true
-		s.log.Warn("a verb is not served as it was listed", slog.String("backend", q.Backend), slog.String("verb", q.Verb), slog.String("code", q.Code), slog.String("reason", q.Reason))
-	}
-	for _, f := range faults {
-		s.log.Error("the catalog does not pass its self-check", slog.String("check", f.Check), slog.String("backend", f.Backend), slog.String("verb", f.Verb), slog.String("reason", f.Reason))
-	}
-	if len(faults) > 0 && s.sys.snapshot.Load() != nil {
-		s.publish() // the earlier one is served on
-		return
-	}
-	s.sys.snapshot.Store(snapshot)
-	s.rebuildBound(s.generation, sources)
-	s.sys.hub.publish(Notice{Method: CatalogChanged})
-	s.publish()
-}
-
-// publish wakes those who wait for a catalog.
-func (s *supervisor) publish() {
-	old := s.sys.lists.Swap(&listState{unlisted: maps.Clone(s.unlisted), changed: make(chan struct{})})
-	if old != nil {
-		close(old.changed)
-	}
 }
 
 func (s *supervisor) openSession(ctx actor.Context, m *openSession) {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,6 +99,7 @@ type System struct {
 	bound         sync.Map // id -> *boundRef
 	boundCount    atomic.Int64
 	boundCatalogs atomic.Value // map[string]func() *catalog.Snapshot, by surface
+	boundServed   sync.Map     // surface -> the snapshot of it that passed last
 	sessions      sync.Map     // key -> *sessionRef
 	sessionCount  atomic.Int64
 	jobs          sync.Map // job id -> *actor.PID
@@ -191,7 +191,7 @@ func CheckCatalog(sources []catalog.Source, settings catalog.Settings) error {
 	_, quarantined, faults := parity.Build(0, sources, settings)
 	for _, q := range quarantined {
 		if q.Fatal {
-			return fmt.Errorf("%w: %s: %s: %s", ErrCatalog, strings.TrimSpace(q.Backend+" "+q.Verb), q.Code, q.Reason)
+			return fmt.Errorf("%w: %s: %s: %s", ErrCatalog, q.Subject(), q.Code, q.Reason)
 		}
 	}
 	for _, f := range faults {

@@ -126,6 +126,8 @@ type Answer struct {
 	Result    json.RawMessage // the JSON-RPC result, byte for byte
 	Error     *RPCError
 	RuntimeID string // incarnation that answered; empty when it has none
+	// Releases is the id of the job whose result stands in the answer.
+	Releases string
 }
 
 // ToolError reports whether the answer is a tool result with `isError: true`.
@@ -228,5 +230,11 @@ type StoredCatalog struct {
 	Origin  string     `json:"origin,omitempty"` // digest of the configuration that was reached
 	Server  ServerInfo `json:"server"`
 	Tools   []Tool     `json:"tools"`
-	At      time.Time  `json:"at"`
+	// Told names what of its verbs was written as an event and still stands, so
+	// that a restart does not tell it again.
+	Told []string `json:"told,omitempty"`
+	// Costs are what texts of the catalog cost in tokens, by their digests. They
+	// are of the whole catalog and stand with the broker's own part.
+	Costs map[string]int `json:"costs,omitempty"`
+	At    time.Time      `json:"at"` // when it was kept
 }

@@ -24,6 +24,10 @@ const (
 	CodeCatalogPending      Code = "catalog_pending"
 	CodeVerbUnknown         Code = "verb_unknown"
 	CodeProfileUnknown      Code = "profile_unknown"
+	// CodeInvalidArgument is of a backend's verb (contracts/catalog.md section 3),
+	// CodeInvalidArguments of one of the broker's own (contracts/native.md section
+	// 1.7) and of every request that is no call.
+	CodeInvalidArgument     Code = "invalid_argument"
 	CodeInvalidArguments    Code = "invalid_arguments"
 	CodeDuplicateRequestID  Code = "duplicate_request_id"
 	CodeAnswerTooLarge      Code = "answer_too_large"
@@ -118,6 +122,7 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeCatalogPending:      {true},
 	CodeVerbUnknown:         {false},
 	CodeProfileUnknown:      {false},
+	CodeInvalidArgument:     {true}, // after repair
 	CodeInvalidArguments:    {false},
 	CodeDuplicateRequestID:  {false},
 	CodeAnswerTooLarge:      {false},

@@ -39,6 +39,13 @@ const (
 	EventGap = "event.gap"
 )
 
+// The events of the catalog (contracts/catalog.md section 1): a verb that is not
+// served as its backend lists it, and one that its backend now lists otherwise.
+const (
+	EventVerbQuarantined = "catalog.verb_quarantined"
+	EventVerbChanged     = "catalog.verb_changed"
+)
+
 // EventView is an event as it is shown: null for what is not there, the payload
 // as JSON text (contracts/native.md section 8).
 type EventView struct {

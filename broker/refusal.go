@@ -36,16 +36,6 @@ func (r *Refusal) Retry(after time.Duration) *Refusal {
 	return r
 }
 
-// Of is the refusal with the id of the call that it answers.
-func (r *Refusal) Of(callID string) *Refusal {
-	out := *r
-	out.Detail = map[string]any{"call_id": callID}
-	for name, value := range r.Detail {
-		out.Detail[name] = value
-	}
-	return &out
-}
-
 // Error makes a refusal usable as an error value.
 func (r *Refusal) Error() string { return string(r.Code) + ": " + r.Message }
 

@@ -27,17 +27,29 @@ const EventUnreadable = "journal.unreadable_event"
 // journal gives the id; an event that has one is refused. A missing time is
 // filled in.
 func (j *Journal) AppendEvent(ctx context.Context, e broker.Event) error {
+	if err := j.appendable(&e); err != nil {
+		return err
+	}
+	return j.do(ctx, &write{size: eventSize(e), apply: func(t *txn) error {
+		_, err := t.append(e)
+		return err
+	}}, false)
+}
+
+// appendable refuses an event that the journal cannot give an id to, and fills
+// in a missing time.
+func (j *Journal) appendable(e *broker.Event) error {
 	if e.ID != "" || e.EventType == "" {
 		return errors.New("append an event: it needs a type, and its id is the journal's to give")
 	}
 	if e.CreatedAt.IsZero() {
 		e.CreatedAt = j.opts.Now()
 	}
-	return j.do(ctx, &write{size: len(e.Message) + len(e.Payload) + 256, apply: func(t *txn) error {
-		_, err := t.append(e)
-		return err
-	}}, false)
+	return nil
 }
+
+// eventSize is about how many bytes an event takes.
+func eventSize(e broker.Event) int { return len(e.Message) + len(e.Payload) + 256 }
 
 // Events lists events after the id `after`, oldest first; an empty id starts at
 // the oldest. Ids grow with each event that is written, so a reader that goes

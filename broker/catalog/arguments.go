@@ -105,13 +105,28 @@ func (v *Verb) CheckArguments(args json.RawMessage) *broker.Refusal {
 	for i := range violations {
 		v.nearest(&violations[i])
 	}
+	return v.Misfit("The arguments do not fit the input schema of "+v.Name+"; nothing was sent.", violations...)
+}
+
+// Misfit refuses a call of the verb that does not fit, with a call that does:
+// in the words of contracts/native.md for one of the broker's own, else in those
+// of contracts/catalog.md section 3.
+func (v *Verb) Misfit(message string, violations ...schema.Violation) *broker.Refusal {
+	call, err := v.Minimal()
+	if v.Native {
+		refusal := schema.Violated(violations...)
+		if err == nil {
+			refusal.Detail["MinimalCall"] = call
+		}
+		return refusal
+	}
 	detail := map[string]any{"verb": v.Name, "errors": violations, "minimal_call": nil}
-	if call, err := v.Minimal(); err == nil {
+	if err == nil {
 		detail["minimal_call"] = call
 	} else {
 		detail["no_minimal_call"] = err.Error()
 	}
-	return broker.Refuse(broker.CodeInvalidArguments, "The arguments do not fit the input schema of "+v.Name+"; nothing was sent.", detail)
+	return broker.Refuse(broker.CodeInvalidArgument, message, detail)
 }
 
 // nearest names the property that one which the schema does not admit may have

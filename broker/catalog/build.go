@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"berth/broker"
+	"berth/broker/catalog/schema"
 	"berth/broker/catalog/search"
 	"berth/broker/shape"
 )
@@ -109,7 +110,7 @@ func (c Settings) Build(generation uint64, sources []Source) (*Snapshot, []Quara
 	slices.Sort(s.backends)
 	b.selections(s, sources)
 	slices.SortStableFunc(b.faults, func(x, y Quarantined) int {
-		return cmp.Or(strings.Compare(x.Backend, y.Backend), strings.Compare(x.Verb, y.Verb), strings.Compare(x.Code, y.Code))
+		return cmp.Or(strings.Compare(x.Backend, y.Backend), strings.Compare(x.Verb, y.Verb), strings.Compare(x.Code, y.Code), strings.Compare(x.Subject(), y.Subject()))
 	})
 	s.quarantined = b.faults
 	s.digest = sync.OnceValue(s.sum)
@@ -170,8 +171,11 @@ func (b *builder) read(s *Source) {
 		return
 	}
 	for _, glob := range s.Rules.globs() {
-		if badGlob(glob) {
-			b.fault(Quarantined{Backend: s.Backend, Verb: glob, Code: CodeGlobInvalid, Reason: "This pattern is malformed and selects nothing.", Extent: Noted, Fatal: s.Native})
+		switch {
+		case badGlob(glob):
+			b.fault(Quarantined{Backend: s.Backend, Pattern: glob, Code: CodeGlobInvalid, Reason: "This pattern is malformed and selects nothing.", Extent: Noted, Fatal: s.Native})
+		case glob != "" && glob != "*" && !slices.ContainsFunc(s.Tools, func(t broker.Tool) bool { return matches(glob, t.Name) }):
+			b.fault(Quarantined{Backend: s.Backend, Pattern: glob, Code: CodeSelectsNothing, Reason: "This pattern selects none of the verbs that the backend lists.", Extent: Noted, Fatal: s.Native})
 		}
 	}
 	tools := slices.Clone(s.Tools)
@@ -238,6 +242,10 @@ func (b *builder) record(s *Source, t broker.Tool) {
 	}
 	if e.input != nil {
 		v.compile = lazily(e.input)
+		if err := schema.Remote(e.input); err != nil {
+			bad(CodeSchemaInvalid, "The input schema refers to another document, which is not fetched.")
+			return
+		}
 	}
 	v.minimal = v.lazilyMinimal()
 	if s.Native {

@@ -208,6 +208,8 @@ func TestQuarantine(t *testing.T) {
 			[]string{"x/a verb_schema_invalid merged false", "x/b verb_schema_invalid merged false"}, []string{"x__c"}},
 		{"a broken glob", []Source{{Backend: "x", Listed: true, Tools: []broker.Tool{tool("a")}, Rules: Rules{Long: []string{"[", "a"}}}},
 			[]string{"x/[ glob_invalid noted false"}, []string{"x__a"}},
+		{"a glob that selects nothing", []Source{{Backend: "x", Listed: true, Tools: []broker.Tool{tool("a")}, Rules: Rules{Essential: []string{"b*", "a", "*"}}}, {Backend: "y", Rules: Rules{Essential: []string{"not up"}}}},
+			[]string{"x/b* selects_nothing noted false"}, []string{"x__a"}},
 		{"reserved and unusable backend names", []Source{upstream("berth", tool("a")), upstream("a__b", tool("a")), upstream("", tool("a")), upstream("x", tool("a")), upstream("x", tool("b"))},
 			[]string{"/ backend_name_invalid all true", "a__b/ backend_name_invalid all true", "berth/ backend_name_invalid all true", "x/ backend_name_invalid all true"}, []string{"x__a"}},
 		{"native verbs must be right", []Source{{Backend: "berth", Native: true, Family: "f", Tools: []broker.Tool{tool("no effects"), tool("none"), tool("bad", `"inputSchema":{"type":7}`), tool("good")},
@@ -223,7 +225,7 @@ func TestQuarantine(t *testing.T) {
 			s, faults := Build(7, tt.sources)
 			var got []string
 			for _, f := range faults {
-				got = append(got, fmt.Sprintf("%s/%s %s %s %v", f.Backend, f.Verb, f.Code, f.Extent, f.Fatal))
+				got = append(got, fmt.Sprintf("%s/%s %s %s %v", f.Backend, f.Verb+f.Pattern, f.Code, f.Extent, f.Fatal))
 				if f.Reason == "" {
 					t.Errorf("%+v has no reason", f)
 				}
@@ -425,7 +427,7 @@ func TestUnknownIsNotEmpty(t *testing.T) {
 func TestCheckArguments(t *testing.T) {
 	s := build(t, native(), upstream("x",
 		tool("n", `"inputSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}},"required":["n"]}`),
-		tool("odd", `"inputSchema":{"$ref":"https://example.com/schema.json"}`)))
+		tool("odd", `"inputSchema":{"$ref":"#/$defs/none"}`)))
 	p := profile(t, s, "")
 	n, _ := p.Resolve("x__n")
 	odd, _ := p.Resolve("x__odd")
@@ -434,7 +436,7 @@ func TestCheckArguments(t *testing.T) {
 		t.Error(r)
 	}
 	r := n.CheckArguments(json.RawMessage(`{"n":"hunter2"}`))
-	if r == nil || r.Code != broker.CodeInvalidArguments {
+	if r == nil || r.Code != broker.CodeInvalidArgument || !r.Retryable {
 		t.Fatalf("got %v", r)
 	}
 	if body := string(r.JSON()); !strings.Contains(body, `"errors":[{"pointer":"/n","rule":"type","wanted":"integer"}]`) || strings.Contains(body, "hunter2") {
@@ -464,6 +466,26 @@ func TestCheckArguments(t *testing.T) {
 	notes := s.Notes()
 	if len(notes) != 1 || notes[0].Verb != "odd" || notes[0].Extent != Noted || n.Unchecked() != "" {
 		t.Errorf("notes %+v", notes)
+	}
+}
+
+func TestASchemaThatRefersElsewhereKeepsItsVerbOutAndServesItsSiblings(t *testing.T) {
+	s, quarantined := Build(1, []Source{upstream("x",
+		tool("whole", `"inputSchema":{"type":"object"}`),
+		tool("remote", `"inputSchema":{"type":"object","properties":{"a":{"$ref":"https://example.com/schema.json"}}}`))})
+	if len(quarantined) != 1 || quarantined[0].Verb != "remote" || quarantined[0].Code != CodeSchemaInvalid || quarantined[0].Extent != OutOfAll || quarantined[0].Fatal {
+		t.Fatalf("%+v", quarantined)
+	}
+	for _, name := range []string{Full, "x"} {
+		p := profile(t, s, name)
+		if p.Len() != 1 || len(p.Reach()) != 1 {
+			t.Errorf("%s lists %d", name, p.Len())
+		}
+		for _, verb := range []string{"remote", "x__remote"} {
+			if _, ok := p.Resolve(verb); ok {
+				t.Errorf("%s can be called in %s", verb, name)
+			}
+		}
 	}
 }
 

@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 
 	"berth/broker"
@@ -223,11 +225,24 @@ const (
 // reservation.
 type Quarantined struct {
 	Backend string
-	Verb    string // upstream name, or the alias or glob concerned; empty for the whole backend
+	Verb    string // upstream name, or the alias concerned; empty for the whole backend
+	Profile string // that is not as it is configured
+	Pattern string // of the configuration, that selects nothing
 	Code    string
 	Reason  string // one sentence
 	Extent  Extent
 	// Fatal is true for the broker's own verbs and for names that configuration
 	// must not use: the process must not start, a swap must not happen.
 	Fatal bool
+}
+
+// Subject says what it is about, in a few words.
+func (q Quarantined) Subject() string {
+	switch {
+	case q.Profile != "":
+		return "profile " + q.Profile
+	case q.Pattern != "":
+		return strings.TrimSpace(q.Backend + " " + strconv.Quote(q.Pattern))
+	}
+	return strings.TrimSpace(q.Backend + " " + q.Verb)
 }

@@ -49,7 +49,7 @@ func (b *builder) selection(full *Profile, name string) *Profile {
 // what is said of its answers.
 func (b *builder) configured(s *Snapshot, full *Profile, spec ProfileSpec) {
 	bad := func(code, reason string, fatal bool) {
-		b.fault(Quarantined{Backend: spec.Name, Code: code, Reason: reason, Extent: Noted, Fatal: fatal})
+		b.fault(Quarantined{Profile: spec.Name, Code: code, Reason: reason, Extent: Noted, Fatal: fatal})
 	}
 	if err := CheckSpec(spec, s.backends); err != nil {
 		bad(CodeProfileNameTaken, "The profile cannot be served: "+err.Error()+".", true)
@@ -117,7 +117,7 @@ func (b *builder) prefixes() []string {
 	all := slices.Clone(prefixes)
 	for _, prefix := range b.settings.Prefixes {
 		if err := CheckPrefix(prefix); err != nil {
-			b.fault(Quarantined{Verb: prefix, Code: CodeNameInvalid, Reason: "It is not stripped: " + err.Error() + ".", Extent: Noted, Fatal: true})
+			b.fault(Quarantined{Pattern: prefix, Code: CodeNameInvalid, Reason: "It is not stripped: " + err.Error() + ".", Extent: Noted, Fatal: true})
 			continue
 		}
 		all = append(all, prefix)

@@ -199,7 +199,9 @@ func (c *choice) order(reach []item) (out []item) {
 	for i := range reach {
 		ranked[i] = i
 	}
-	slices.SortStableFunc(ranked, func(a, b int) int { return reach[a].verb.Rank - reach[b].verb.Rank })
+	if slices.ContainsFunc(reach, func(it item) bool { return it.verb.Rank != 0 }) { // else they stand in order
+		slices.SortStableFunc(ranked, func(a, b int) int { return reach[a].verb.Rank - reach[b].verb.Rank })
+	}
 	for _, i := range ranked {
 		if c.required(reach[i].verb) {
 			take(i)

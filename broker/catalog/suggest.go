@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -82,10 +83,20 @@ func (p *Profile) Suggestions(name string, limit int) []Suggestion {
 // isOf reports whether a verb is of the backend that a name begins with.
 func isOf(v *Verb, backend string) bool { return v.Backend == backend || fold(v.Backend) == backend }
 
-// HasBackend reports whether a caller of this profile can reach a verb of the
+// HasBackend reports whether a caller of this profile may see a verb of the
 // backend that a name begins with.
 func (p *Profile) HasBackend(backend string) bool {
-	return slices.ContainsFunc(p.reach, func(r item) bool { return isOf(r.verb, backend) })
+	return slices.ContainsFunc(p.Backends(), func(name string) bool { return name == backend || fold(name) == backend })
+}
+
+// Backends lists, in byte order, those of which a caller may see a verb. One
+// that is denied for reading only is seen: it is refused by name, not unknown.
+func (p *Profile) Backends() []string {
+	seen := map[string]bool{}
+	for _, v := range p.byName {
+		seen[v.Backend] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
 func (p *Profile) suggestions(near []search.Suggestion) (out []Suggestion) {

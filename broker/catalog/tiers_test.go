@@ -276,8 +276,14 @@ func TestEveryVerbIsAdvertisedDiscoverableOrDenied(t *testing.T) {
 		n.Facts = map[string]Facts{"job_status": {Essential: rapid.Bool().Draw(r, "essential"), Scope: rapid.SliceOfDistinct(rapid.SampledFrom(roles[:3]), func(x broker.Role) broker.Role { return x }).Draw(r, "scope"),
 			Transports: rapid.SliceOfDistinct(rapid.SampledFrom(Transports), func(x Transport) Transport { return x }).Draw(r, "transports")}}
 		s, _ := counted(ProfileSpec{Name: "drawn", Select: []Selector{{Verb: "*e*"}}}).Build(1, append(drawSources(r)[1:], n))
-		for _, name := range s.Selections() {
-			c := Class{Role: rapid.SampledFrom(roles).Draw(r, "role"), Transport: rapid.SampledFrom(Transports).Draw(r, "transport"), Limit: Limit{All: rapid.Bool().Draw(r, "reads")}}
+		var classes []Class // each transport, role and read-only mode
+		for _, transport := range Transports {
+			for _, role := range roles {
+				classes = append(classes, Class{Role: role, Transport: transport}, Class{Role: role, Transport: transport, Limit: Limit{All: true}})
+			}
+		}
+		for i := range len(classes) * len(s.Selections()) {
+			name, c := s.Selections()[i/len(classes)], classes[i%len(classes)]
 			p, full := profile(t, s, name).As(c), profile(t, s, Full).As(c)
 			var reach []string
 			for _, e := range p.Reach() {

@@ -52,6 +52,12 @@ type Ask struct {
 	Done <-chan struct{}
 }
 
+// Released is what a verb answers that gives the result of a job out.
+type Released struct {
+	Value any
+	Job   string // its id
+}
+
 // ErrStopped ends a call whose family stopped while it waited.
 var ErrStopped = &broker.Failure{Dispatched: true, Gone: true, Cause: "the native verbs were stopped"}
 
@@ -164,11 +170,15 @@ func (c *verbsConn) Call(ctx context.Context, call *broker.Call, _ broker.Peer) 
 		params.Arguments = json.RawMessage("{}")
 	}
 	value, err := c.family.verbs[verb].Answer(ctx, Ask{params.Arguments, call, c.family.opts.Now(), c.done})
+	released, _ := value.(Released)
+	if released.Job != "" {
+		value = released.Value
+	}
 	result, err := c.result(ctx, call, value, err)
 	if err != nil {
 		return broker.Answer{}, err
 	}
-	return broker.Answer{Result: result, RuntimeID: c.family.opts.RuntimeID}, nil
+	return broker.Answer{Result: result, RuntimeID: c.family.opts.RuntimeID, Releases: released.Job}, nil
 }
 
 // result is the protocol's form of what a verb answered.

@@ -72,7 +72,7 @@ func TestAReadOnlyListHasEveryVerbWithAPermittedCall(t *testing.T) {
 
 func TestTheSchemaIsCheckedBeforeTheEffectsOfTheArguments(t *testing.T) {
 	_, refusal := Check(Input{Profile: editing(t).Limited(catalog.Limit{All: true}), Principal: broker.LocalOperator, Name: "fs__edit", Arguments: json.RawMessage(`{"dryRun":7}`)})
-	if refusal == nil || refusal.Code != broker.CodeInvalidArguments {
+	if refusal == nil || refusal.Code != broker.CodeInvalidArgument {
 		t.Error(refusal)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/catalog/schema"
 	"berth/broker/condition"
 	"berth/broker/policy/proof"
 	"berth/broker/shape"
@@ -45,6 +46,9 @@ type Input struct {
 
 	// Availability says how a backend is; nil: nothing is said of it.
 	Availability func(backend string) string
+
+	// options are those of a meta-call that stand in Meta, by their key there.
+	options map[string]string
 }
 
 // Plan is what policy found out about a call. Of one that is refused it holds
@@ -248,12 +252,12 @@ func readOnlyCall(in *Input, plan *Plan) *broker.Refusal {
 }
 
 // object refuses arguments and `_meta` that are no object, in every profile.
-func object(in *Input, _ *Plan) *broker.Refusal {
+func object(in *Input, plan *Plan) *broker.Refusal {
 	if !absent(in.Arguments) && !isObject(in.Arguments) {
-		return unfit("", "type", "object")
+		return unfit(plan, "", "type", "object")
 	}
 	if !absent(in.Meta) && !isObject(in.Meta) {
-		return unfit("/_meta", "type", "object")
+		return unfit(plan, "/_meta", "type", "object")
 	}
 	return nil
 }
@@ -313,7 +317,7 @@ func expectation(in *Input, plan *Plan) *broker.Refusal {
 	}
 	id, isText := shape.Text(raw)
 	if !isText || id == "" {
-		return unfit("/_meta/berth~1expectedRuntimeId", "type", "a runtime id: a string that is not empty")
+		return unfit(plan, in.place(MetaExpectedRuntimeID), "type", "a runtime id: a string that is not empty")
 	}
 	plan.ExpectedRuntimeID = id
 	return nil
@@ -327,7 +331,7 @@ func resultTokens(in *Input, plan *Plan) *broker.Refusal {
 	}
 	n, err := strconv.Atoi(string(raw))
 	if err != nil || n < 1 {
-		return unfit("/_meta/berth~1resultTokens", "type", "a number of tokens: an integer of 1 or more")
+		return unfit(plan, in.place(MetaResultTokens), "type", "a number of tokens: an integer of 1 or more")
 	}
 	plan.ResultTokens = shape.Budget(n)
 	return nil
@@ -390,9 +394,16 @@ func Digest(verb string, arguments json.RawMessage) string {
 }
 
 // unfit refuses a part of the call in the words of arguments that do not fit.
-func unfit(pointer, rule, wanted string) *broker.Refusal {
-	return broker.Refuse(broker.CodeInvalidArguments, "The call is malformed; nothing was sent.",
-		map[string]any{"errors": []map[string]string{{"pointer": pointer, "rule": rule, "wanted": wanted}}})
+func unfit(plan *Plan, pointer, rule, wanted string) *broker.Refusal {
+	return plan.Verb.Misfit("The call is malformed; nothing was sent.", schema.Violation{Pointer: pointer, Rule: rule, Wanted: wanted})
+}
+
+// place is where the caller wrote a key of `_meta`: there, or as an option.
+func (in *Input) place(key string) string {
+	if option, ok := in.options[key]; ok {
+		return "/options/" + option
+	}
+	return "/_meta/" + strings.ReplaceAll(key, "/", "~1")
 }
 
 func absent(raw json.RawMessage) bool {

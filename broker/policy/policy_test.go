@@ -86,19 +86,19 @@ func TestCheckRefuses(t *testing.T) {
 		{"an unknown name, with the nearest", "", "run", ``, ``, broker.CodeVerbUnknown, `"suggestions":[{"name":"x__run","via":"direct","visibility":"advertised","why":"exact"},`},
 		{"an unknown name, alone", "", "zzzzzz", ``, ``, broker.CodeVerbUnknown, `"name":"zzzzzz","suggestions":[]}`},
 		{"a name of another surface", "x", "dispatch", ``, ``, broker.CodeVerbUnknown, `"suggestions":[]`},
-		{"arguments that do not fit", "", "x__run", `{"n":"hunter2"}`, ``, broker.CodeInvalidArguments, `"pointer":"/n","rule":"type","wanted":"integer"`},
-		{"arguments that are no object", "x", "run", `"{}"`, ``, broker.CodeInvalidArguments, `"pointer":"","rule":"type","wanted":"object"`},
+		{"arguments that do not fit", "", "x__run", `{"n":"hunter2"}`, ``, broker.CodeInvalidArgument, `"pointer":"/n","rule":"type","wanted":"integer"`},
+		{"arguments that are no object", "x", "run", `"{}"`, ``, broker.CodeInvalidArgument, `"pointer":"","rule":"type","wanted":"object"`},
 		{"native arguments, in an exact profile too", "x", "job_status", ``, ``, broker.CodeMissingJobID, `jobId`},
-		{"_meta that is no object", "", "x__run", ``, `[]`, broker.CodeInvalidArguments, `"pointer":"/_meta"`},
-		{"an expectation that is no string", "", "x__run", ``, `{"berth/expectedRuntimeId":null}`, broker.CodeInvalidArguments, `"pointer":"/_meta/berth~1expectedRuntimeId"`},
-		{"an empty expectation", "", "x__run", ``, `{"berth/expectedRuntimeId":""}`, broker.CodeInvalidArguments, `"pointer":"/_meta/berth~1expectedRuntimeId"`},
+		{"_meta that is no object", "", "x__run", ``, `[]`, broker.CodeInvalidArgument, `"pointer":"/_meta"`},
+		{"an expectation that is no string", "", "x__run", ``, `{"berth/expectedRuntimeId":null}`, broker.CodeInvalidArgument, `"pointer":"/_meta/berth~1expectedRuntimeId"`},
+		{"an empty expectation", "", "x__run", ``, `{"berth/expectedRuntimeId":""}`, broker.CodeInvalidArgument, `"pointer":"/_meta/berth~1expectedRuntimeId"`},
 		{"a key that is no string", "", "x__run", ``, `{"berth/idempotencyKey":7}`, broker.CodeIdempotencyKey, ``},
 		{"an empty key", "", "x__run", ``, `{"berth/idempotencyKey":""}`, broker.CodeIdempotencyKey, ``},
 		{"a key of 129 characters", "", "x__run", ``, `{"berth/idempotencyKey":"` + strings.Repeat("k", 129) + `"}`, broker.CodeIdempotencyKey, ``},
 		{"two keys", "", "dispatch", `{"jobId":"a","idempotencyKey":"k"}`, `{"berth/idempotencyKey":"l"}`, broker.CodeIdempotencyKey, ``},
 		// The order: the name before the arguments, the arguments before the key.
 		{"name first", "", "none", `[]`, `{"berth/idempotencyKey":7}`, broker.CodeVerbUnknown, ``},
-		{"arguments before the key", "", "x__run", `{"n":""}`, `{"berth/idempotencyKey":7}`, broker.CodeInvalidArguments, `"pointer":"/n"`},
+		{"arguments before the key", "", "x__run", `{"n":""}`, `{"berth/idempotencyKey":7}`, broker.CodeInvalidArgument, `"pointer":"/n"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,11 +2,16 @@ package policy
 
 import (
 	"encoding/json"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/condition"
 )
 
 // limitedSnapshot has the broker's own verbs, a local app, a backend that may
@@ -105,5 +110,89 @@ func TestASurfaceDeclaresItsVerbs(t *testing.T) {
 	}
 	if _, refusal := Check(Input{Profile: p, Principal: broker.LocalOperator, Name: "get", Arguments: json.RawMessage(`{}`)}); refusal != nil {
 		t.Errorf("the surface checks its own arguments: %v", refusal)
+	}
+}
+
+// TestAReadOnlyListIsTheVerbsWithAPermittedRule holds for random rules, with and
+// without conditions: what the configuration permits decides, and nothing else.
+func TestAReadOnlyListIsTheVerbsWithAPermittedRule(t *testing.T) {
+	dry, err := condition.Parse("args:/dry", condition.Eq, json.RawMessage("true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := []broker.Effects{broker.Read, broker.Session, broker.Write, broker.Write | broker.Destroy, broker.Exec, broker.Interrupt}
+	rapid.Check(t, func(r *rapid.T) {
+		source, permitted := catalog.Source{Backend: "b", Listed: true}, []string{}
+		for i := range rapid.IntRange(0, 12).Draw(r, "verbs") {
+			name := "v" + strconv.Itoa(i)
+			source.Tools = append(source.Tools, broker.Tool{Name: name, Raw: json.RawMessage(`{"name":"` + name + `","inputSchema":{"type":"object","properties":{"dry":{"type":"boolean"}}}}`)})
+			if rapid.Bool().Draw(r, "unknown") {
+				continue // nobody says what it does
+			}
+			is := rapid.SampledFrom(kinds).Draw(r, "is")
+			reads := is.ReadOnly()
+			if !reads && rapid.Bool().Draw(r, "conditional") {
+				source.Rules.Effects = append(source.Rules.Effects, catalog.EffectRule{Verb: name, When: []condition.Condition{dry}, Is: broker.Read})
+				reads = true
+			}
+			source.Rules.Effects = append(source.Rules.Effects, catalog.EffectRule{Verb: name, Is: is})
+			if reads {
+				permitted = append(permitted, "b__"+name)
+			}
+		}
+		s, faults := catalog.Build(1, []catalog.Source{source})
+		if len(faults) > 0 {
+			r.Fatal(faults)
+		}
+		full, _ := s.Profile(catalog.Full)
+		p := full.Limited(catalog.Limit{All: true})
+		var listed []string
+		for _, e := range p.Entries() {
+			listed = append(listed, e.Name)
+		}
+		slices.Sort(permitted)
+		if !slices.Equal(listed, permitted) {
+			r.Fatalf("listed %q, permitted %q", listed, permitted)
+		}
+		for _, v := range s.Verbs() {
+			_, no := Check(Input{Profile: p, Principal: broker.LocalOperator, Name: v.Name, Arguments: json.RawMessage(`{"dry":"wrong"}`)})
+			if denied := codeOf(no) == broker.CodeReadOnly; denied == slices.Contains(permitted, v.Name) {
+				r.Fatalf("%s: %v", v.Name, no)
+			}
+		}
+	})
+}
+
+// TestCallWriteIsInNoReadOnlyList and a verb that arrives tomorrow without
+// effects is refused there, however harmless its name; one that is declared a
+// read is not, however active.
+func TestCallWriteIsInNoReadOnlyList(t *testing.T) {
+	p, _ := passing(t).Profile(catalog.Full)
+	p = p.Limited(catalog.Limit{All: true})
+	for _, e := range p.Entries() {
+		if e.Name == "call_write" {
+			t.Error("call_write is listed")
+		}
+	}
+	if _, no := Check(Input{Profile: p, Principal: broker.LocalOperator, Name: "call_write", Arguments: json.RawMessage(`{"name":"fs__read"}`)}); codeOf(no) != broker.CodeReadOnly {
+		t.Errorf("call_write: %v", no)
+	}
+	entry := func(name string) broker.Tool {
+		return broker.Tool{Name: name, Raw: json.RawMessage(`{"name":"` + name + `","inputSchema":{"type":"object"}}`)}
+	}
+	today := catalog.Source{Backend: "x", Listed: true, Tools: []broker.Tool{entry("delete_preview")}, Rules: catalog.Rules{Effects: []catalog.EffectRule{{Verb: "delete_preview", Is: broker.Read}}}}
+	tomorrow := today
+	tomorrow.Tools = append(slices.Clone(today.Tools), entry("get_status"))
+	for _, source := range []catalog.Source{today, tomorrow} {
+		s, _ := catalog.Build(1, []catalog.Source{source})
+		full, _ := s.Profile(catalog.Full)
+		reader := full.Limited(catalog.Limit{All: true})
+		if _, no := Check(Input{Profile: reader, Principal: broker.LocalOperator, Name: "x__delete_preview"}); no != nil {
+			t.Errorf("a read that sounds active: %v", no)
+		}
+		want := map[int]broker.Code{1: broker.CodeVerbUnknown, 2: broker.CodeReadOnly}[len(source.Tools)]
+		if _, no := Check(Input{Profile: reader, Principal: broker.LocalOperator, Name: "x__get_status"}); codeOf(no) != want {
+			t.Errorf("a newly arrived verb: %v, want %s", no, want)
+		}
 	}
 }

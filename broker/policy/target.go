@@ -2,11 +2,13 @@ package policy
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/catalog/schema"
 	"berth/broker/shape"
 )
 
@@ -25,14 +27,11 @@ func target(in *Input, plan *Plan) *broker.Refusal {
 	if pass == catalog.NoPass {
 		return nil
 	}
-	name, arguments, options, refusal := parts(plan.Verb, in.Arguments)
-	if refusal != nil {
-		return refusal
+	p := parts(in.Arguments)
+	if p.name == "" {
+		return plan.Verb.Misfit("", p.wrong) // who it was meant for is not known
 	}
-	if in.Meta, refusal = withOptions(in.Meta, options); refusal != nil {
-		return refusal
-	}
-	in.Name, in.Arguments = name, arguments
+	in.Name = p.name
 	plan.Via = string(pass)
 	for _, look := range []func(*Input, *Plan) *broker.Refusal{resolve, visible} {
 		if refusal := look(in, plan); refusal != nil {
@@ -43,81 +42,96 @@ func target(in *Input, plan *Plan) *broker.Refusal {
 		return broker.Refuse(broker.CodeMetaRecursion, "A call can be passed on once; name the verb that is to be called.",
 			map[string]any{"verb": plan.Verb.Name, "use": string(pass)})
 	}
-	if refusal := readOnly(in, plan); refusal != nil {
-		return refusal
+	for _, look := range []func(*Input, *Plan) *broker.Refusal{readOnly, changed} {
+		if refusal := look(in, plan); refusal != nil {
+			return refusal
+		}
 	}
-	return changed(in, plan)
+	if p.wrong.Rule != "" {
+		return unfit(plan, p.wrong.Pointer, p.wrong.Rule, p.wrong.Wanted)
+	}
+	in.Arguments = p.arguments
+	return withOptions(in, plan, p.options)
+}
+
+// passed are the arguments of a meta-call, taken apart, and the first thing that
+// is wrong with them. A name is given only when it alone would do.
+type passed struct {
+	name               string
+	arguments, options json.RawMessage
+	wrong              schema.Violation // the zero value: nothing
 }
 
 // parts reads the arguments of a meta-call. They are not normalised as those of
 // other native verbs are: an empty text in the place of the arguments is no
 // absence of them.
-func parts(v *catalog.Verb, raw json.RawMessage) (name string, arguments, options json.RawMessage, refusal *broker.Refusal) {
-	misfit := func(path, problem string) *broker.Refusal {
-		detail := map[string]any{"Violations": []map[string]string{{"Path": path, "Problem": problem}}}
-		if call, err := v.Minimal(); err == nil {
-			detail["MinimalCall"] = call
+func parts(raw json.RawMessage) (p passed) {
+	wrong := func(name, rule, wanted string) {
+		if p.wrong.Rule == "" || name == "name" {
+			p.wrong = schema.Violation{Pointer: "/" + name, Rule: rule, Wanted: wanted}
 		}
-		return broker.Refuse(broker.CodeInvalidArguments, "The arguments do not fit this verb.", detail)
 	}
 	var members []shape.Member
 	if !absent(raw) {
 		var err error
 		if members, err = shape.Members(raw); err != nil {
-			return "", nil, nil, misfit("", "type: wanted object")
+			return passed{wrong: schema.Violation{Rule: "type", Wanted: "object"}}
 		}
 	}
 	seen := map[string]bool{}
 	for _, m := range members {
-		switch m.Name {
-		case "name", "arguments", "options":
-			if seen[m.Name] {
-				return "", nil, nil, misfit("/"+m.Name, "unique: wanted once")
-			}
-			seen[m.Name] = true
+		if seen[m.Name] && (m.Name == "name" || m.Name == "arguments" || m.Name == "options") {
+			wrong(m.Name, "unique", "once")
 		}
+		if seen[m.Name] && m.Name == "name" {
+			p.name = ""
+			return p
+		}
+		seen[m.Name] = true
 		switch m.Name {
 		case "name":
 			text, ok := shape.Text(m.Value)
 			if !ok || strings.TrimSpace(text) == "" {
-				return "", nil, nil, misfit("/name", "type: wanted the name of a verb")
+				wrong("name", "type", "the name of a verb")
+				return p
 			}
-			name = text
+			p.name = text
 		case "arguments", "options":
-			if absent(m.Value) {
-				continue
-			}
-			if !isObject(m.Value) {
-				return "", nil, nil, misfit("/"+m.Name, "type: wanted object, as JSON and not as a text")
-			}
-			if m.Name == "arguments" {
-				arguments = m.Value
-			} else {
-				options = m.Value
+			switch {
+			case absent(m.Value):
+			case !isObject(m.Value):
+				wrong(m.Name, "type", "object, as JSON and not as a text")
+			case m.Name == "arguments":
+				p.arguments = m.Value
+			default:
+				p.options = m.Value
 			}
 		}
 	}
-	if name == "" {
-		return "", nil, nil, misfit("/name", "required: wanted a value")
+	if p.name == "" {
+		wrong("name", "required", "a value")
 	}
-	return name, arguments, options, nil
+	return p
 }
+
+// maxOptionEcho is how much of the name of an unknown option is repeated, in bytes.
+const maxOptionEcho = 64
 
 // withOptions adds a meta-call's options to its `_meta`. One that says another
 // thing than `_meta` does is refused: nobody can tell which was meant.
-func withOptions(meta, options json.RawMessage) (json.RawMessage, *broker.Refusal) {
+func withOptions(in *Input, plan *Plan, options json.RawMessage) *broker.Refusal {
 	if absent(options) {
-		return meta, nil
+		return nil
 	}
 	given, err := shape.Members(options)
 	if err != nil {
-		return nil, unfit("/options", "type", "object")
+		return unfit(plan, "/options", "type", "object")
 	}
 	out := []byte{'{'}
 	var have []shape.Member
-	if !absent(meta) {
-		if have, err = shape.Members(meta); err != nil {
-			return nil, unfit("/_meta", "type", "object")
+	if !absent(in.Meta) {
+		if have, err = shape.Members(in.Meta); err != nil {
+			return unfit(plan, "/_meta", "type", "object")
 		}
 	}
 	put := func(name, value []byte) {
@@ -129,17 +143,21 @@ func withOptions(meta, options json.RawMessage) (json.RawMessage, *broker.Refusa
 	for _, m := range have {
 		put(m.Raw, m.Value)
 	}
+	in.options = map[string]string{}
 	for i, o := range given {
 		key, known := optionKeys[o.Name]
 		if !known {
-			continue
+			name := strings.NewReplacer("~", "~0", "/", "~1").Replace(o.Name[:min(len(o.Name), maxOptionEcho)])
+			return unfit(plan, "/options/"+strings.ToValidUTF8(name, ""), "additionalProperties", "one of "+strings.Join(slices.Sorted(maps.Keys(optionKeys)), ", "))
 		}
 		twice := func(m shape.Member) bool { return m.Name == o.Name && string(m.Value) != string(o.Value) }
 		other := func(m shape.Member) bool { return m.Name == key && string(m.Value) != string(o.Value) }
 		if slices.ContainsFunc(given[:i], twice) || slices.ContainsFunc(have, other) {
-			return nil, unfit("/options/"+o.Name, "unique", "the same value as in _meta, or one of the two")
+			return unfit(plan, "/options/"+o.Name, "unique", "the same value as in _meta, or one of the two")
 		}
+		in.options[key] = o.Name
 		put([]byte(`"`+key+`"`), o.Value)
 	}
-	return append(out, '}'), nil
+	in.Meta = append(out, '}')
+	return nil
 }

@@ -104,7 +104,7 @@ func TestAReadOnlyCallerChangesNothing(t *testing.T) {
 			t.Errorf("%s: %v", name, no)
 		}
 	}
-	for arguments, want := range map[string]broker.Code{`{"dryRun":true}`: "", `{"dryRun":"true"}`: broker.CodeInvalidArguments, `{"dryRun":false}`: broker.CodeReadOnly, ``: broker.CodeReadOnly} {
+	for arguments, want := range map[string]broker.Code{`{"dryRun":true}`: "", `{"dryRun":"true"}`: broker.CodeInvalidArgument, `{"dryRun":false}`: broker.CodeReadOnly, ``: broker.CodeReadOnly} {
 		through := `{"name":"fs__edit"}`
 		if arguments != "" {
 			through = `{"name":"fs__edit","arguments":` + arguments + `}`
@@ -129,19 +129,46 @@ func TestWhatAMetaCallIsRefusedFor(t *testing.T) {
 		"no name":                      {`{}`, ``, broker.CodeInvalidArguments},
 		"a blank name":                 {`{"name":" "}`, ``, broker.CodeInvalidArguments},
 		"a name twice":                 {`{"name":"fs__read","name":"fs__write"}`, ``, broker.CodeInvalidArguments},
-		"arguments as a text":          {`{"name":"fs__read","arguments":"{}"}`, ``, broker.CodeInvalidArguments},
-		"arguments as an empty text":   {`{"name":"fs__read","arguments":""}`, ``, broker.CodeInvalidArguments},
-		"options as a list":            {`{"name":"fs__read","options":[]}`, ``, broker.CodeInvalidArguments},
+		"arguments as a text":          {`{"name":"fs__read","arguments":"{}"}`, ``, broker.CodeInvalidArgument},
+		"arguments as an empty text":   {`{"name":"fs__read","arguments":""}`, ``, broker.CodeInvalidArgument},
+		"options as a list":            {`{"name":"fs__read","options":[]}`, ``, broker.CodeInvalidArgument},
 		"a passing verb":               {`{"name":"berth__call_read","arguments":{"name":"fs__read"}}`, ``, broker.CodeMetaRecursion},
 		"an unknown one":               {`{"name":"fs__raed"}`, ``, broker.CodeVerbUnknown},
-		"an option against _meta":      {`{"name":"fs__read","options":{"idempotencyKey":"a"}}`, `{"berth/idempotencyKey":"b"}`, broker.CodeInvalidArguments},
+		"an option against _meta":      {`{"name":"fs__read","options":{"idempotencyKey":"a"}}`, `{"berth/idempotencyKey":"b"}`, broker.CodeInvalidArgument},
 		"the same option in _meta":     {`{"name":"fs__read","options":{"idempotencyKey":"a"}}`, `{"berth/idempotencyKey":"a"}`, ""},
-		"a budget that is none":        {`{"name":"fs__read","options":{"resultTokens":"many"}}`, ``, broker.CodeInvalidArguments},
-		"an option of nobody's":        {`{"name":"fs__read","options":{"x":1}}`, ``, ""},
+		"a budget that is none":        {`{"name":"fs__read","options":{"resultTokens":"many"}}`, ``, broker.CodeInvalidArgument},
+		"an option of nobody's":        {`{"name":"fs__read","options":{"resultTokns":1}}`, ``, broker.CodeInvalidArgument},
+		"arguments twice":              {`{"name":"fs__read","arguments":{},"arguments":{}}`, ``, broker.CodeInvalidArgument},
+		"a misfit of nobody's":         {`{"name":"fs__raed","arguments":"{}"}`, ``, broker.CodeVerbUnknown},
 		"absent arguments and options": {`{"name":"mcp__berth__fs__read","arguments":null,"options":null}`, ``, ""},
 	} {
 		if _, no := checkIn(t, s, catalog.Limit{}, "call_read", tt.arguments, tt.meta); codeOf(no) != tt.want {
 			t.Errorf("%s: %v, want %q", name, no, tt.want)
 		}
+	}
+}
+
+// TestAWrongOptionIsNamedWhereItStands: a caller who cannot set `_meta` is not
+// told of a place there.
+func TestAWrongOptionIsNamedWhereItStands(t *testing.T) {
+	s := passing(t)
+	for _, tt := range []struct{ name, arguments, meta, pointer, rule string }{
+		{"call_read", `{"name":"fs__read","options":{"resultTokens":"many"}}`, ``, "/options/resultTokens", "type"},
+		{"call_read", `{"name":"fs__read"}`, `{"berth/resultTokens":"many"}`, "/_meta/berth~1resultTokens", "type"},
+		{"fs__read", ``, `{"berth/resultTokens":0}`, "/_meta/berth~1resultTokens", "type"},
+		{"call_read", `{"name":"fs__read","options":{"expectedRuntimeId":""}}`, ``, "/options/expectedRuntimeId", "type"},
+		{"call_read", `{"name":"fs__read","options":{"resultTokns":600}}`, ``, "/options/resultTokns", "additionalProperties"},
+		{"call_read", `{"name":"fs__read","arguments":"{}"}`, ``, "/arguments", "type"},
+		{"call_read", `{"name":"fs__read","arguments":{},"arguments":{}}`, ``, "/arguments", "unique"},
+	} {
+		_, no := checkIn(t, s, catalog.Limit{}, tt.name, tt.arguments, tt.meta)
+		if codeOf(no) != broker.CodeInvalidArgument || !strings.Contains(string(no.JSON()), `"errors":[{"pointer":"`+tt.pointer+`","rule":"`+tt.rule+`"`) {
+			t.Errorf("%s %s: %v", tt.arguments, tt.meta, no)
+		}
+	}
+	// What is meant for nobody is refused as the broker's own verb refuses.
+	if _, no := checkIn(t, s, catalog.Limit{}, "call_read", `{"arguments":"{}"}`, ``); codeOf(no) != broker.CodeInvalidArguments ||
+		!strings.Contains(string(no.NativeJSON()), `"Violations":[{"Path":"/name","Problem":"required: wanted a value"}]`) {
+		t.Errorf("%v", no)
 	}
 }

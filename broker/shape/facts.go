@@ -19,7 +19,7 @@ type CallFacts struct {
 	Profile   *string `json:"profile"`
 	Catalog   *string `json:"catalog"` // of this session's list as it is now
 
-	Effects       []string `json:"effects"` // as judged for these arguments
+	Effects       []string `json:"effects"` // as judged for these arguments; nil: they were not
 	EffectsSource string   `json:"effects_source"`
 	ReadOnly      bool     `json:"read_only"` // the session's mode
 
@@ -60,10 +60,10 @@ const (
 	WarnOverBudget   = "over_result_tokens" // the answer passes its result budget and was not cut
 )
 
-// MarshalJSON gives lists that are never null, and no more than MaxNext verbs.
+// MarshalJSON gives null for effects that were not judged, other lists that are
+// never null, and no more than MaxNext verbs.
 func (f CallFacts) MarshalJSON() ([]byte, error) {
 	type plain CallFacts // without this method
-	f.Effects = append([]string{}, f.Effects...)
 	f.Next = append([]Next{}, f.Next[:min(len(f.Next), MaxNext)]...)
 	f.Warnings = append([]string{}, f.Warnings...)
 	return json.Marshal(plain(f))

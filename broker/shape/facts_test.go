@@ -17,7 +17,7 @@ func (c *bytesCounter) Count(text string) Count {
 func TestFactsHaveEveryFieldAndNullForWhatWasNotObserved(t *testing.T) {
 	got, err := json.Marshal(CallFacts{CallID: "c", Verb: "x__a", Via: ViaDirect, Backend: "x", EffectsSource: "unknown"})
 	want := `{"call_id":"c","verb":"x__a","alias":null,"via":"direct","backend":"x","runtime_id":null,"profile":null,"catalog":null,` +
-		`"effects":[],"effects_source":"unknown","read_only":false,"queue_ms":null,"run_ms":null,"attempt":null,"job_id":null,"tokens":null,"shaped":null,"next":[],"warnings":[]}`
+		`"effects":null,"effects_source":"unknown","read_only":false,"queue_ms":null,"run_ms":null,"attempt":null,"job_id":null,"tokens":null,"shaped":null,"next":[],"warnings":[]}`
 	if err != nil || string(got) != want {
 		t.Errorf("got  %s\nwant %s (%v)", got, want, err)
 	}
@@ -105,14 +105,14 @@ func TestResultBudgetsHaveAnOrder(t *testing.T) {
 
 func TestCostsAreCountedOnceForEachDigest(t *testing.T) {
 	counter := &bytesCounter{}
-	c := NewCosts(counter, map[string]int{"old": 7})
+	c := NewCosts(counter, map[string]int{"old": 7, "gone": 9, "listed": 3})
 	if c.Of("old", "ignored") != 7 || c.Of("a", "four") != 4 || c.Of("a", "four") != 4 || counter.asked != 1 {
 		t.Errorf("counted %d times", counter.asked)
 	}
-	if left := c.Retain(map[string]bool{"a": true}); len(left) != 1 || left["a"] != 4 {
+	if left := c.Retain(map[string]bool{"listed": true}); len(left) != 3 || left["a"] != 4 || left["old"] != 7 || left["listed"] != 3 {
 		t.Errorf("left %v", left)
 	}
-	if c.Of("old", "new text") != 8 {
+	if c.Of("gone", "new text") != 8 || c.Counted() != 2 {
 		t.Error("a cost was not forgotten")
 	}
 	for i := range maxCosts + 10 {

@@ -40,14 +40,16 @@ const maxCosts = 1 << 16
 type Costs struct {
 	counter Counter
 
-	mu    sync.Mutex
-	known map[string]int
+	mu      sync.Mutex
+	known   map[string]int
+	asked   map[string]bool // of what is known
+	counted uint64
 }
 
 // NewCosts makes a store of costs, with those that an earlier process counted;
 // known may be nil.
 func NewCosts(counter Counter, known map[string]int) *Costs {
-	c := &Costs{counter: counter, known: map[string]int{}}
+	c := &Costs{counter: counter, known: map[string]int{}, asked: map[string]bool{}}
 	maps.Copy(c.known, known)
 	return c
 }
@@ -57,6 +59,9 @@ func NewCosts(counter Counter, known map[string]int) *Costs {
 func (c *Costs) Of(digest, text string) int {
 	c.mu.Lock()
 	n, ok := c.known[digest]
+	if ok {
+		c.asked[digest] = true
+	}
 	c.mu.Unlock()
 	if ok {
 		return n
@@ -67,19 +72,28 @@ func (c *Costs) Of(digest, text string) int {
 	if len(c.known) >= maxCosts {
 		for old := range c.known { // any: Retain is what keeps this small
 			delete(c.known, old)
+			delete(c.asked, old)
 			break
 		}
 	}
-	c.known[digest] = n
+	c.known[digest], c.asked[digest] = n, true
+	c.counted++
 	return n
 }
 
-// Retain forgets all but these digests and gives what is left, to be stored
-// with the catalog.
+// Counted is how often something had to be counted.
+func (c *Costs) Counted() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counted
+}
+
+// Retain forgets what neither is among these digests nor was asked for, and
+// gives what is left, to be stored with the catalog.
 func (c *Costs) Retain(digests map[string]bool) map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.known, func(d string, _ int) bool { return !digests[d] })
+	maps.DeleteFunc(c.known, func(d string, _ int) bool { return !digests[d] && !c.asked[d] })
 	return maps.Clone(c.known)
 }
 

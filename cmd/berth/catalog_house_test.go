@@ -221,9 +221,9 @@ func TestEveryOtherVerbIsReachedThroughTheMetaVerbs(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for name, arguments := range map[string]any{
-		"invalid_arguments": map[string]any{"name": "fs__read_text_file", "arguments": fmt.Sprintf(`{"path":%q}`, file)},
-		"meta_recursion":    through("call_read", map[string]any{"name": "find"}),
-		"verb_unknown":      through("fs__raed_text_file", nil),
+		"invalid_argument": map[string]any{"name": "fs__read_text_file", "arguments": fmt.Sprintf(`{"path":%q}`, file)},
+		"meta_recursion":   through("call_read", map[string]any{"name": "find"}),
+		"verb_unknown":     through("fs__raed_text_file", nil),
 	} {
 		var no struct{ Code string }
 		r := call("call_read", arguments)

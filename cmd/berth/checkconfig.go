@@ -66,7 +66,7 @@ func (a *app) runCheckConfig(path string) error {
 	if b.tier.Source == "unrecognized" {
 		report.Notes = append(report.Notes, tierVariable+" is neither full nor essential, so it is essential.")
 	}
-	opts := actors.Options{Catalog: catalogSettings(cfg)}
+	opts := actors.Options{Catalog: catalogSettings(cfg, b.countCosts())}
 	b.addSources(&opts)
 	if err := actors.CheckCatalog(opts.Sources, opts.Catalog); err != nil {
 		return usage("The configuration is refused: " + sentence(err))
@@ -80,7 +80,7 @@ func (a *app) runCheckConfig(path string) error {
 		return f
 	}
 	for _, q := range quarantined {
-		report.Notes = append(report.Notes, q.Backend+" "+q.Verb+" ("+q.Code+"): "+q.Reason)
+		report.Notes = append(report.Notes, q.Subject()+" ("+q.Code+"): "+q.Reason)
 	}
 	for _, name := range snapshot.Selections() {
 		p, _ := snapshot.Profile(name)

@@ -121,7 +121,7 @@ func TestAHoldSurvivesKillUntilItIsCleared(t *testing.T) {
 	}
 	var s rest.Status
 	must(t, h.api("/api/v1/status", url.Values{}, &s))
-	if s.DispatchHold == nil || s.Hold.SetBy != "ops-1" {
+	if s.DispatchHold == nil || s.DispatchHold.SetBy != "ops-1" {
 		t.Errorf("the status says %+v", s.DispatchHold)
 	}
 	if code, out, _ := h.berth("hold", "clear", "--by", "ops-2"); code != 0 || out != "The hold is cleared.\n" {

@@ -18,8 +18,8 @@ import (
 const defaultAddress = "127.0.0.1:7420"
 
 type installOptions struct {
-	client, via, scope, url, tokenEnv string
-	write                             bool
+	client, via, scope, profile, url, tokenEnv string
+	write                                      bool
 }
 
 // installed is what --json prints.
@@ -53,6 +53,7 @@ environment variable.`,
 	cmd.Flags().BoolVar(&o.write, "write", false, "change the client's file instead of printing")
 	cmd.Flags().StringVar(&o.via, "via", install.ViaStdio, "how the client connects: stdio or http")
 	cmd.Flags().StringVar(&o.scope, "scope", install.ScopeUser, "where it applies: user or project")
+	cmd.Flags().StringVar(&o.profile, "profile", "", "what the client is served: full, essential, a profile of the configuration, or a backend")
 	cmd.Flags().StringVar(&o.url, "url", "", "the broker's MCP endpoint for --via http (default: the running broker's)")
 	cmd.Flags().StringVar(&o.tokenEnv, "token-env", install.DefaultTokenEnv, "the environment variable that holds the token for --via http")
 	return cmd
@@ -103,7 +104,7 @@ func (a *app) planInstall(o installOptions) (install.Registration, error) {
 	if err != nil && o.scope == install.ScopeProject {
 		return install.Registration{}, fmt.Errorf("find the project directory: %w", err)
 	}
-	options := install.Options{Via: o.via, Scope: o.scope, URL: o.url, TokenEnv: o.tokenEnv,
+	options := install.Options{Via: o.via, Scope: o.scope, Profile: o.profile, URL: o.url, TokenEnv: o.tokenEnv,
 		BerthPath: ownPath(), Home: home, ProjectDir: project}
 	options.ClaudeConfigDir, _ = a.getenv("CLAUDE_CONFIG_DIR")
 	options.CodexHome, _ = a.getenv("CODEX_HOME")

@@ -20,7 +20,7 @@ import (
 func builtIn(t *testing.T) (*catalog.Snapshot, parity.Input) {
 	t.Helper()
 	b := &running{cfg: config.Default(), getenv: func(string) (string, bool) { return "", false }, log: slog.New(slog.DiscardHandler), started: time.Now()}
-	opts := actors.Options{Catalog: catalogSettings(b.cfg)}
+	opts := actors.Options{Catalog: catalogSettings(b.cfg, b.countCosts())}
 	b.addSources(&opts)
 	in := parity.Input{Sources: opts.Sources, Settings: opts.Catalog, Thorough: true}
 	var faults []catalog.Quarantined

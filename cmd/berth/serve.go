@@ -147,9 +147,10 @@ type running struct {
 	hold         *hold.Hold
 	drained      map[string]*drain.Notice
 	keeper       *keeper
-	renewals     []renewal    // of further views of the journal
-	costs        *shape.Costs // of the entries of verbs
-	kept         *shape.Store // what was cut from answers
+	renewals     []renewal     // of further views of the journal
+	counter      shape.Counter // nil: o200k's
+	costs        *shape.Costs  // of the texts of the catalog
+	kept         *shape.Store  // what was cut from answers
 	served       *meta.Ledger
 	// readOnlyProcess: nobody may do more than read.
 	readOnlyProcess bool
@@ -238,9 +239,18 @@ func (b *running) openJournal(ctx context.Context) error {
 	return nil
 }
 
+// countCosts makes the costs of the catalog's texts, of which an earlier broker may
+// have counted some. Nothing is counted before it is asked for.
+func (b *running) countCosts() *shape.Costs {
+	if b.counter == nil {
+		b.counter = o200k.Counter{}
+	}
+	b.costs = shape.NewCosts(b.counter, b.catalogs[catalog.NativeName].Costs)
+	return b.costs
+}
+
 func (b *running) startActors() error {
 	b.metrics = metrics.New()
-	b.costs = shape.NewCosts(o200k.Counter{}, nil)
 	opts := actors.Options{
 		Journal: b.journal, Records: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
@@ -253,7 +263,7 @@ func (b *running) startActors() error {
 			}
 		},
 		Logger: b.log, Now: time.Now, Random: rand.Reader,
-		Catalog: catalogSettings(b.cfg),
+		Catalog: catalogSettings(b.cfg, b.countCosts()),
 	}
 	inspect, err := b.inspector()
 	if err != nil {
@@ -386,7 +396,7 @@ func (b *running) handler() (http.Handler, error) {
 	checks := b.guard()
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, Tier: b.tier.Name, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
-		Shaping:  mcpserver.Shaping{Counter: o200k.Counter{}, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},
+		Shaping:  mcpserver.Shaping{Counter: b.counter, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},
 		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess, Wakes: b.board,
 		Guard: checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})

@@ -29,7 +29,6 @@ import (
 	"berth/broker/native/upkeep"
 	"berth/broker/policy/proof"
 	"berth/broker/shape"
-	"berth/broker/shape/o200k"
 	"berth/journal"
 	"berth/transport/guard"
 	"berth/transport/mcpclient"
@@ -51,7 +50,7 @@ func (b *running) addNative(opts *actors.Options) {
 	b.kept, b.served = shape.NewStore(shape.StoreOptions{}), meta.NewLedger()
 	b.meta = meta.New(meta.Options{
 		Server: family.Source().Server, Log: b.log, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, Now: time.Now, Random: rand.Reader,
-		Store: b.kept, Counter: o200k.Counter{}, Costs: b.costs, Ledger: b.served, Tier: b.tier.Name, TierSource: b.tier.Source,
+		Store: b.kept, Counter: b.counter, Costs: b.costs, Ledger: b.served, Tier: b.tier.Name, TierSource: b.tier.Source,
 		Proofs: b.proofRules, Delivered: func(then any) {
 			if shown, ok := then.(*actors.Shown); ok {
 				shown.Grant()
@@ -102,6 +101,7 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 	s := c.Settings
 	source := catalog.Source{Backend: c.Name, Rules: rules(s)}
 	var tools *int
+	var told []string
 	origin := b.origin(c)
 	if stored, ok := b.catalogs[c.Name]; ok && stored.Origin == origin {
 		source.Stale = true
@@ -110,7 +110,7 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 			source.Accepted = stored.Tools
 		}
 		n := len(stored.Tools)
-		tools = &n
+		tools, told = &n, stored.Told
 	}
 	opts.Sources = append(opts.Sources, source)
 	client := mcpclient.Options{
@@ -128,7 +128,7 @@ func (b *running) addBackend(opts *actors.Options, c config.Backend) {
 		Admission:    admission.Limits{Seats: s.MaxInFlight, MaxQueuedCalls: s.MaxQueued, MaxQueuedJobs: s.MaxQueuedJobs, QueueTimeout: s.QueueTimeout},
 		StartTimeout: s.StartTimeout, CallTimeout: s.CallTimeout, IdleTimeout: max(0, s.IdleTimeout),
 		StaleAfter: staleAfter(c), Eager: s.Start == config.Eager, PerSession: s.Instances == config.PerSession,
-		EnvNames: names(c.Env), HeaderNames: names(c.Headers), Tools: tools, Origin: origin,
+		EnvNames: names(c.Env), HeaderNames: names(c.Headers), Tools: tools, Told: told, Origin: origin,
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"berth/broker/catalog"
 	"berth/broker/config"
 	"berth/broker/shape"
-	"berth/broker/shape/o200k"
 )
 
 // tierVariable names the profile of an endpoint that names none.
@@ -61,8 +60,8 @@ func weigh(snapshot *catalog.Snapshot, log *slog.Logger) {
 }
 
 // catalogSettings is what the configuration says of the whole catalog.
-func catalogSettings(cfg *config.Config) catalog.Settings {
-	settings := catalog.Settings{Prefixes: cfg.Broker.HarnessPrefixes, HeldVerbs: cfg.Broker.Hold.Verbs, Costs: shape.NewCosts(o200k.Counter{}, nil)}
+func catalogSettings(cfg *config.Config, costs *shape.Costs) catalog.Settings {
+	settings := catalog.Settings{Prefixes: cfg.Broker.HarnessPrefixes, HeldVerbs: cfg.Broker.Hold.Verbs, Costs: costs}
 	for _, p := range cfg.Broker.Profiles {
 		settings.Profiles = append(settings.Profiles, p.Spec())
 	}

@@ -326,12 +326,15 @@ func testWatch(t *testing.T, e Engine) {
 func testCatalogs(t *testing.T, e Engine) {
 	r := open(t, e, Faults{})
 	raw := json.RawMessage("{\"name\" : \"a\",\n \"x\":1.0e5, \"s\":\"<\\u00e9>\"}")
-	want := broker.StoredCatalog{Backend: "b", Origin: "o", At: epoch, Tools: []broker.Tool{{Name: "a", Raw: raw}},
+	want := broker.StoredCatalog{Backend: "b", Origin: "o", At: epoch, Tools: []broker.Tool{{Name: "a", Raw: raw}}, Told: []string{"k"}, Costs: map[string]int{"d": 7},
 		Server: broker.ServerInfo{ProtocolVersion: "2025-11-25", Info: json.RawMessage(`{ "name":"b" }`), Instructions: "do"}}
 	for _, c := range []broker.StoredCatalog{{Backend: "b", At: epoch}, {Backend: "a", At: epoch}, want} {
-		if err := r.SaveCatalog(context.Background(), c); err != nil {
+		if err := r.SaveCatalog(context.Background(), c, broker.Event{EventType: "kept", EntityID: c.Backend, CreatedAt: epoch}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := r.SaveCatalog(context.Background(), broker.StoredCatalog{Backend: "c"}, broker.Event{}); err == nil {
+		t.Error("an event without a type was written")
 	}
 	r.reopen(Faults{})
 	got, err := r.Catalogs()
@@ -339,11 +342,14 @@ func testCatalogs(t *testing.T, e Engine) {
 		t.Fatalf("got %+v, error %v", got, err)
 	}
 	b := got[1]
-	if b.Backend != "b" || !b.At.Equal(epoch) || len(b.Tools) != 1 || !bytes.Equal(b.Tools[0].Raw, raw) ||
+	if b.Backend != "b" || !b.At.Equal(epoch) || len(b.Tools) != 1 || !bytes.Equal(b.Tools[0].Raw, raw) || len(b.Told) != 1 || b.Costs["d"] != 7 ||
 		!bytes.Equal(b.Server.Info, want.Server.Info) || b.Server.Instructions != "do" || b.Server.ProtocolVersion != "2025-11-25" {
 		t.Errorf("got %+v", b)
 	}
 	if err := r.SaveCatalog(context.Background(), broker.StoredCatalog{}); err == nil {
 		t.Error("a catalog of nobody was accepted")
+	}
+	if events, err := r.Events("", 0); err != nil || len(events) != 3 || events[1].EntityID != "a" {
+		t.Errorf("the events of the catalogs: %+v, error %v", events, err)
 	}
 }

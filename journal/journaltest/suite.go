@@ -34,7 +34,7 @@ type Journal interface {
 	EventsAfter(cursor string, limit, size int) (broker.EventRun, error)
 	WatchEvents() (<-chan struct{}, func())
 	DeleteEvents(ctx context.Context, ids []string) ([]string, error)
-	SaveCatalog(ctx context.Context, c broker.StoredCatalog) error
+	SaveCatalog(ctx context.Context, c broker.StoredCatalog, events ...broker.Event) error
 	Catalogs() ([]broker.StoredCatalog, error)
 	Put(ctx context.Context, c broker.RecordChange) (broker.Record, error)
 	Record(kind, id string) (broker.Record, error)

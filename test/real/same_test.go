@@ -167,7 +167,7 @@ func sameResults(t *testing.T, calls []toolCall, want, got []answer, c *client, 
 			var refusal struct{ Code string }
 			unmarshal(t, textOf(t, got[i].Result), &refusal)
 			g = w
-			if refusal.Code != "invalid_arguments" {
+			if refusal.Code != "invalid_argument" {
 				t.Errorf("%s: %s %.200s gave %s", c.name, call.tool, call.arguments, mustJSON(t, got[i]))
 			}
 		case merged:

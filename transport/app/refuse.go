@@ -20,6 +20,7 @@ type spoken struct {
 var spokenCodes = map[broker.Code]spoken{
 	broker.CodeVerbUnknown:         {code: InvalidArgument},
 	broker.CodeProfileUnknown:      {code: InvalidArgument},
+	broker.CodeInvalidArgument:     {code: InvalidArgument},
 	broker.CodeInvalidArguments:    {code: InvalidArgument},
 	broker.CodeIdempotencyKey:      {code: InvalidArgument},
 	broker.CodeRequestTooLarge:     {code: InvalidArgument},

@@ -50,7 +50,11 @@ type Options struct {
 	Via   string // default ViaStdio
 	Scope string // default ScopeUser
 
-	URL      string // of the broker's MCP endpoint
+	// Profile is what the client is to be served; empty: what an endpoint without
+	// one serves.
+	Profile string
+
+	URL      string // of the broker's MCP endpoint, without a profile
 	TokenEnv string // default DefaultTokenEnv
 
 	BerthPath string // of the program; default "berth", found on PATH
@@ -81,6 +85,9 @@ type Registration struct {
 	newMode uint32 // of a file that does not exist yet
 }
 
+// profileName is what can stand in the path of an endpoint as it is.
+var profileName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Plan works out the registration of Berth in a client.
@@ -99,6 +106,9 @@ func Plan(client string, o Options) (Registration, error) {
 	}
 	if err := o.validate(); err != nil {
 		return Registration{}, err
+	}
+	if o.Profile != "" && o.Via == ViaHTTP {
+		o.URL = strings.TrimSuffix(o.URL, "/") + "/" + o.Profile
 	}
 	r := Registration{Client: client, Via: o.Via, Scope: o.Scope, newMode: 0o600}
 	if o.Scope == ScopeProject {
@@ -136,12 +146,18 @@ func (o Options) validate() error {
 			return errors.New("a path holds a control character")
 		}
 	}
+	if o.Profile != "" && (!profileName.MatchString(o.Profile) || strings.Trim(o.Profile, ".") == "") {
+		return fmt.Errorf("%q cannot name a profile", o.Profile)
+	}
 	switch o.Via {
 	case ViaStdio:
 	case ViaHTTP:
 		u, err := url.Parse(o.URL)
 		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
 			return errors.New("the address of the broker must be an http or https URL without a user name")
+		}
+		if o.Profile != "" && (u.RawQuery != "" || u.Fragment != "") {
+			return errors.New("a profile stands at the end of the address: give one without a query")
 		}
 		if !variableName.MatchString(o.TokenEnv) {
 			return fmt.Errorf("%q cannot name an environment variable", o.TokenEnv)
@@ -155,6 +171,9 @@ func (o Options) validate() error {
 // bridge is the command line of `berth stdio`.
 func (o Options) bridge() []string {
 	line := []string{o.BerthPath, "stdio"}
+	if o.Profile != "" {
+		line = append(line, "--profile", o.Profile)
+	}
 	if o.StateDir != "" {
 		line = append(line, "--state-dir", o.StateDir)
 	}

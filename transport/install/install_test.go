@@ -40,6 +40,15 @@ func TestPlanSaysWhatAPersonCanRun(t *testing.T) {
 			`codex mcp add berth -- berth stdio`, "/home/ada/.codex/config.toml", []string{"[mcp_servers.berth]\n", "command = \"berth\"\n", "args = [\"stdio\"]\n"}},
 		{"codex over http", "codex", Options{Home: home, CodexHome: "/etc/codex", Via: ViaHTTP, URL: "http://127.0.0.1:7420/mcp", TokenEnv: "MY_TOKEN"},
 			`codex mcp add berth --url http://127.0.0.1:7420/mcp --bearer-token-env-var MY_TOKEN`, "/etc/codex/config.toml", []string{"bearer_token_env_var = \"MY_TOKEN\"\n"}},
+		{"claude with a profile over the bridge", "claude", Options{Home: home, Profile: "editor", StateDir: "/var/lib/berth"},
+			`claude mcp add --scope user berth -- berth stdio --profile editor --state-dir /var/lib/berth`, "/home/ada/.claude.json", []string{`"--profile",`, `"editor",`}},
+		{"claude with a profile over http", "claude", Options{Home: home, Profile: "full", Via: ViaHTTP, URL: "http://127.0.0.1:7420/mcp"},
+			`claude mcp add --transport http --scope user berth http://127.0.0.1:7420/mcp/full --header 'Authorization: Bearer ${BERTH_TOKEN}'`, "/home/ada/.claude.json",
+			[]string{`"url": "http://127.0.0.1:7420/mcp/full"`}},
+		{"codex with a profile over the bridge", "codex", Options{Home: home, Profile: "a.b"},
+			`codex mcp add berth -- berth stdio --profile a.b`, "/home/ada/.codex/config.toml", []string{`args = ["stdio", "--profile", "a.b"]`}},
+		{"codex with a profile over http", "codex", Options{Home: home, Profile: "full", Via: ViaHTTP, URL: "http://h/mcp/"},
+			`codex mcp add berth --url http://h/mcp/full --bearer-token-env-var BERTH_TOKEN`, "/home/ada/.codex/config.toml", []string{"url = \"http://h/mcp/full\"\n"}},
 		{"codex in a project", "codex", Options{Scope: ScopeProject, ProjectDir: "/src/app"},
 			"", "/src/app/.codex/config.toml", []string{"[mcp_servers.berth]\n"}},
 	}
@@ -83,6 +92,9 @@ func TestPlanRefusesWhatItCannotRegister(t *testing.T) {
 		{"no address", "claude", Options{Home: home, Via: ViaHTTP}, "http or https URL"},
 		{"an address with a password", "codex", Options{Home: home, Via: ViaHTTP, URL: "http://a:hunter2@h/mcp"}, "without a user name"},
 		{"a token in place of a variable", "codex", Options{Home: home, Via: ViaHTTP, URL: "http://h/mcp", TokenEnv: "a-b c"}, "environment variable"},
+		{"a profile that is no name", "codex", Options{Home: home, Profile: "../api"}, "cannot name a profile"},
+		{"a profile of dots", "codex", Options{Home: home, Profile: ".."}, "cannot name a profile"},
+		{"a profile after a query", "codex", Options{Home: home, Profile: "full", Via: ViaHTTP, URL: "http://h/mcp?a=b"}, "without a query"},
 		{"a path of two lines", "codex", Options{Home: home, BerthPath: "a\nb"}, "control character"},
 	}
 	for _, tt := range tests {

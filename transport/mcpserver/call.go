@@ -39,7 +39,7 @@ func (s *Server) callTool(rq *request) {
 	tc, problem := readToolCall(rq.msg.Params)
 	profile, ok := s.profile(rq)
 	if problem != "" && (!ok || profile.SurfaceOf(verbNamed(profile, tc)) == nil) {
-		rq.refuse(broker.Refuse(broker.CodeInvalidArguments, problem, nil))
+		s.misfit(rq, problem)
 		return
 	}
 	if !ok {
@@ -284,6 +284,7 @@ func (s *Server) render(rq *request, c aimed, reply actors.Reply) []byte {
 		if reply.Job.Status.Final() {
 			hint = hintEnded
 		}
+		s.released(rq, *reply.Job).Grant() // a handle is never cut
 		return s.callResult(rq, c, s.withFacts(c, shape.Handle(*reply.Job, reply.Replayed, schemaShown, hint), reply, nil))
 	case reply.Answer != nil && reply.Answer.Error != nil:
 		return jsonrpc.AppendErrorObject(nil, id, reply.Answer.Error.Object())
@@ -350,7 +351,7 @@ func (s *Server) refusedAfter(rq *request, c aimed, reply actors.Reply, refusal 
 		}
 		text = surface.Refuse(name, refusal)
 	case refusal.Code == broker.CodeDuplicateRequestID, refusal.Code == broker.CodeInternal:
-		return refusalError(rq.msg.ID, refusal.Of(c.id))
+		return callError(rq.msg.ID, c.id, refusal)
 	case verb != nil && verb.Native, verb == nil && c.plan.Via != catalog.ViaDirect:
 		text = refusal.NativeJSON()
 	default:

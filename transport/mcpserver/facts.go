@@ -11,6 +11,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/native/jobs"
+	"berth/broker/policy/proof"
 	"berth/broker/shape"
 )
 
@@ -81,16 +82,31 @@ const moreVerb = "more"
 
 // cut cuts an answer to its result budget and keeps the rest.
 func (s *Server) cut(profile *catalog.Profile, who broker.Principal, of sizing, result json.RawMessage) shape.Shaped {
+	shaped := s.toBudget(profile, of, result)
+	s.release(who, of, shaped.Keep)
+	return shaped
+}
+
+// release is said of an answer that is about to be sent: it shows what it holds,
+// and what was cut from it is kept. What it grants waits for the last part.
+func (s *Server) release(who broker.Principal, of sizing, keep []shape.Kept) {
+	if len(keep) == 0 {
+		of.shown.Grant()
+		return
+	}
+	s.opts.Shaping.Store.Put(s.opts.Now(), who, keep, of.shown)
+}
+
+// toBudget cuts an answer to its result budget.
+func (s *Server) toBudget(profile *catalog.Profile, of sizing, result json.RawMessage) shape.Shaped {
 	whole := shape.Shaped{Result: result}
 	o := s.opts.Shaping
 	if o.Counter == nil {
-		of.shown.Grant()
 		return whole
 	}
 	_, canMore := profile.Named(moreVerb)
-	now := s.opts.Now()
 	says := profile.Answers()
-	limits := shape.Limits{CanMore: canMore, Complete: of.complete, Until: o.Store.Until(now), Factor: says.TokenFactor, CountAlways: says.CountAlways,
+	limits := shape.Limits{CanMore: canMore, Complete: of.complete, Until: o.Store.Until(s.opts.Now()), Factor: says.TokenFactor, CountAlways: says.CountAlways,
 		Budget: shape.ResultBudget(of.call, 0, says.ResultTokens)}
 	if of.verb != nil && of.verb.Surface != nil {
 		if r, ok := of.verb.Surface.Records[of.verb.Upstream]; ok {
@@ -105,11 +121,6 @@ func (s *Server) cut(profile *catalog.Profile, who broker.Principal, of sizing, 
 		s.opts.Logger.Error("an answer could not be cut", slog.Any("error", err))
 		return whole
 	}
-	if len(shaped.Keep) == 0 {
-		of.shown.Grant()
-		return shaped
-	}
-	o.Store.Put(now, who, shaped.Keep, of.shown)
 	return shaped
 }
 
@@ -131,14 +142,15 @@ func (s *Server) cutRecord(profile *catalog.Profile, who broker.Principal, of si
 	if inner.call > 0 {
 		inner.call = max(inner.call-recordRoom, shape.MinBudget)
 	}
-	cut := s.cut(profile, who, inner, at.Value)
+	cut := s.toBudget(profile, inner, at.Value)
 	if cut.Facts == nil {
 		return s.cut(profile, who, of, result)
 	}
-	whole := s.cut(profile, who, of, shape.Structured(slices.Concat(record[:at.Start], cut.Result, record[at.Start+len(at.Value):]), false))
+	whole := s.toBudget(profile, of, shape.Structured(slices.Concat(record[:at.Start], cut.Result, record[at.Start+len(at.Value):]), false))
 	if whole.Facts == nil {
 		whole.Facts = cut.Facts
 	}
+	s.release(who, of, slices.Concat(cut.Keep, whole.Keep))
 	return whole
 }
 
@@ -166,13 +178,30 @@ func outcomeIn(result json.RawMessage) (record json.RawMessage, at shape.Member,
 
 // sized is a task whose result is cut as its call's answer would have been.
 func (s *Server) sized(rq *request, job broker.Job, v taskView) taskView {
+	if len(v.result) == 0 {
+		return v
+	}
+	shown := s.released(rq, job)
 	profile, ok := s.profile(rq)
-	if !ok || profile.Exact() || len(v.result) == 0 {
+	if !ok || profile.Exact() {
+		shown.Grant()
 		return v
 	}
 	verb, _ := profile.Resolve(job.Operation)
-	v.result = s.cut(profile, rq.principal, sizing{verb: verb, complete: verb == nil || verb.Effects != broker.Read}, v.result).Result
+	v.result = s.cut(profile, rq.principal, sizing{verb: verb, complete: verb == nil || verb.Effects != broker.Read, shown: shown}, v.result).Result
 	return v
+}
+
+// released is what the result of a job grants who gets it now; nil is nothing.
+func (s *Server) released(rq *request, job broker.Job) *actors.Shown {
+	if s.opts.Proofs == nil || !job.Status.Final() || len(job.Result) == 0 {
+		return nil
+	}
+	to := proof.Caller{Principal: rq.principal}
+	if rq.session != nil {
+		to.Session = rq.session.key
+	}
+	return s.opts.Proofs.Released(to, job.ID)
 }
 
 // withFacts adds the broker's facts to a result, where it has a place for them.

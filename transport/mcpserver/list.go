@@ -23,12 +23,12 @@ func (s *Server) listTools(rq *request) {
 	if rq.msg.Params != nil {
 		params, err := jsonrpc.ParseObject(rq.msg.Params)
 		if err != nil {
-			rq.fail(jsonrpc.CodeInvalidParams, `"params" must be an object`, nil)
+			s.misfit(rq, `"params" must be an object`)
 			return
 		}
 		if _, there := params.Get("cursor"); there {
 			if cursor, _ = params.Text("cursor"); cursor == "" {
-				rq.refuse(broker.Refuse(broker.CodeInvalidArguments, "The cursor is none that a list of this profile gave.", nil))
+				s.misfit(rq, "The cursor is none that a list of this profile gave.")
 				return
 			}
 		}
@@ -75,7 +75,7 @@ func (s *Server) page(rq *request, profile *catalog.Profile, cursor string) []by
 	}
 	page, refusal := rq.listPage(profile, cursor)
 	if refusal != nil {
-		return refusalError(rq.msg.ID, refusal)
+		return s.misfitError(rq, refusal)
 	}
 	if s.opts.Surfaces != nil {
 		s.opts.Surfaces.Served(rq.holder(), profile, cursor == "")

@@ -42,7 +42,7 @@ func (s *Server) listOffered(rq *request, kind *offerKind) {
 	}
 	defer s.streams.leave()
 	if cursor, ok := textOf(rq.msg.Params, "cursor"); ok {
-		rq.fail(jsonrpc.CodeInvalidParams, "The cursor is none that this list gave: "+clip(cursor), nil)
+		s.misfit(rq, "The cursor is none that this list gave: "+clip(cursor))
 		return
 	}
 	x := &exchange{rq: rq}

@@ -12,6 +12,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/policy"
+	"berth/broker/policy/proof"
 	"berth/broker/shape"
 	"berth/transport/httpguard"
 )
@@ -81,6 +82,8 @@ type Proofs interface {
 	// Shows finds what an answer shows its caller, to be granted when it is
 	// released whole; nil is nothing.
 	Shows(call *broker.Call, reply actors.Reply) *actors.Shown
+	// Released finds what the result of a job grants to whom it is released.
+	Released(to proof.Caller, job string) *actors.Shown
 }
 
 // Surfaces is the record behind a handshake: what a harness was given and what

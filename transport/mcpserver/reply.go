@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -29,7 +30,26 @@ func (rq *request) refuse(r *broker.Refusal) { rq.answer(refusalError(rq.msg.ID,
 
 // refusalError is a refusal as a JSON-RPC error: for requests that are no
 // call, and for what the protocol calls an error of the request.
-func refusalError(id []byte, r *broker.Refusal) []byte {
+func refusalError(id []byte, r *broker.Refusal) []byte { return errorOf(id, r, r.JSON()) }
+
+// callError is refusalError with the id by which the log names the request
+// (contracts/catalog.md section 9).
+func callError(id []byte, callID string, r *broker.Refusal) []byte {
+	return errorOf(id, r, append([]byte(`{"call_id":"`+callID+`",`), r.JSON()[1:]...))
+}
+
+// misfit answers a request whose params do not fit.
+func (s *Server) misfit(rq *request, message string) {
+	rq.answer(s.misfitError(rq, broker.Refuse(broker.CodeInvalidArguments, message, nil)))
+}
+
+func (s *Server) misfitError(rq *request, r *broker.Refusal) []byte {
+	id := s.callID()
+	s.opts.Logger.Debug("a request does not fit", slog.String("call", id), slog.String("method", clip(rq.msg.Method)), slog.String("code", string(r.Code)))
+	return callError(rq.msg.ID, id, r)
+}
+
+func errorOf(id []byte, r *broker.Refusal, data []byte) []byte {
 	code := codeRefused
 	switch r.Code {
 	case broker.CodeVerbUnknown, broker.CodeInvalidArguments:
@@ -39,7 +59,7 @@ func refusalError(id []byte, r *broker.Refusal) []byte {
 	case broker.CodeInternal:
 		code = jsonrpc.CodeInternal
 	}
-	return jsonrpc.AppendError(nil, id, code, r.Message, r.JSON())
+	return jsonrpc.AppendError(nil, id, code, r.Message, data)
 }
 
 // refusal is a refusal as the response to a request: to a call in the form that

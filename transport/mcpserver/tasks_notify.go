@@ -50,7 +50,7 @@ func (sub *subscription) sendTasks(ids []string) error {
 		} else {
 			sub.told[id] = state
 		}
-		if err := sub.send(actors.TaskChanged, view.detailed(false)); err != nil {
+		if err := sub.send(actors.TaskChanged, sub.s.sized(sub.rq, job, view).detailed(false)); err != nil {
 			return err
 		}
 	}

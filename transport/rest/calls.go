@@ -14,6 +14,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/policy"
+	"berth/broker/policy/proof"
 	"berth/transport/httpguard"
 )
 
@@ -79,7 +80,7 @@ func (a *api) run(ctx context.Context, caller broker.Caller, c CallRequest) Call
 	case reply.Refusal != nil:
 		answer.Refusal = reply.Refusal.JSON()
 	case reply.Job != nil:
-		answer.Job = reply.Job.Handle(reply.Replayed)
+		answer.Job = a.released(caller.Principal, *reply.Job, reply.Replayed)
 	case reply.Answer != nil:
 		if a.Proofs != nil {
 			a.Proofs.Shows(request.Call, reply).Grant() // nothing is cut here
@@ -133,7 +134,7 @@ func (a *api) profile(ctx context.Context, caller broker.Caller, c CallRequest) 
 	}
 	owners := profile.MayHold(c.Name)
 	if _, known := profile.Resolve(c.Name); known || len(owners) == 0 {
-		return profile, nil
+		return profile.As(overREST), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.CatalogWait)
 	defer cancel()
@@ -144,7 +145,7 @@ func (a *api) profile(ctx context.Context, caller broker.Caller, c CallRequest) 
 	if profile, ok = a.callable(caller, snapshot, c.Profile); !ok {
 		return nil, unknown
 	}
-	return profile, nil
+	return profile.As(overREST), nil
 }
 
 // callable is a profile as far as a caller may use it.
@@ -170,6 +171,8 @@ type Proofs interface {
 	policy.Gate
 	// Shows finds what an answer shows its caller; nil is nothing.
 	Shows(call *broker.Call, reply actors.Reply) *actors.Shown
+	// Released finds what the result of a job grants to whom it is released.
+	Released(to proof.Caller, job string) *actors.Shown
 }
 
 // meta puts what the request says beside its arguments where policy reads it.

@@ -93,7 +93,7 @@ func TestCallsThatNeverReachTheBroker(t *testing.T) {
 		{"unknown profile", `{"Name":"read","Profile":"nobody"}`, 200, "profile_unknown"},
 		{"unknown verb", `{"Name":"files__raed"}`, 200, "verb_unknown"},
 		{"another profile's name", `{"Name":"files__read","Profile":"files"}`, 200, "verb_unknown"},
-		{"arguments that do not fit the schema", `{"Name":"files__read","Arguments":{}}`, 200, "invalid_arguments"},
+		{"arguments that do not fit the schema", `{"Name":"files__read","Arguments":{}}`, 200, "invalid_argument"},
 		{"key that is too long", `{"Name":"files__build","IdempotencyKey":"` + strings.Repeat("k", 129) + `"}`, 200, "invalid_idempotency_key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -53,6 +53,8 @@ type Record struct {
 type Quarantined struct {
 	Backend string
 	Verb    string
+	Profile string // that is not as it is configured
+	Pattern string // of the configuration, that selects nothing
 	Code    string
 	Reason  string
 	Extent  string
@@ -93,7 +95,10 @@ type SkippedVerb struct {
 // asks for them: counting loads a vocabulary.
 func (a *api) catalog(r *http.Request) (any, error) {
 	snapshot := a.Calls.Catalog()
-	full, _ := snapshot.Profile(catalog.Full)
+	full, ok := a.seen(r, snapshot, catalog.Full)
+	if !ok {
+		return nil, profileUnknown(catalog.Full)
+	}
 	available := map[string]catalog.Availability{}
 	for _, b := range a.Views.Backends(r.Context()) {
 		available[b.Name] = b.State.Availability()
@@ -106,11 +111,17 @@ func (a *api) catalog(r *http.Request) (any, error) {
 	}
 	var records []Record
 	for _, v := range snapshot.Verbs() {
-		records = append(records, recordView(v, available[v.Backend], costs))
+		if known, ok := full.Resolve(v.Name); ok && known == v {
+			records = append(records, recordView(v, available[v.Backend], costs))
+		}
 	}
 	out.Page = page(records)
+	if !seesAll(r) { // the digest and the faults are of verbs that he may not know of
+		out.Digest = full.Digest()
+		return out, nil
+	}
 	for _, q := range append(snapshot.Quarantined(), snapshot.Notes()...) {
-		out.Quarantined = append(out.Quarantined, Quarantined{q.Backend, q.Verb, q.Code, q.Reason, string(q.Extent)})
+		out.Quarantined = append(out.Quarantined, Quarantined{q.Backend, q.Verb, q.Profile, q.Pattern, q.Code, q.Reason, string(q.Extent)})
 	}
 	return out, nil
 }
@@ -145,7 +156,7 @@ func recordView(v *catalog.Verb, availability catalog.Availability, costs *shape
 // not fit.
 func (a *api) profileView(r *http.Request) (any, error) {
 	name := r.PathValue("name")
-	p, ok := a.allowed(a.Calls.Catalog(), name)
+	p, ok := a.seen(r, a.Calls.Catalog(), name)
 	if !ok || name == "" {
 		return nil, profileUnknown(name)
 	}
@@ -189,7 +200,7 @@ func (a *api) surface(r *http.Request) (any, error) {
 	if name == "" {
 		name = a.Tier
 	}
-	p, ok := a.allowed(a.Calls.Catalog(), name)
+	p, ok := a.seen(r, a.Calls.Catalog(), name)
 	if !ok {
 		return nil, profileUnknown(name)
 	}

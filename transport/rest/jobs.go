@@ -9,6 +9,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/native"
+	"berth/broker/policy/proof"
 	"berth/transport/httpguard"
 )
 
@@ -77,7 +78,16 @@ func (a *api) job(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, a.unread(err)
 	}
-	return job.Handle(false), nil
+	caller, _ := httpguard.Principal(r.Context())
+	return a.released(caller, job, false), nil
+}
+
+// released is a job's record for a caller, whom its result may show something.
+func (a *api) released(caller broker.Principal, job broker.Job, replayed bool) json.RawMessage {
+	if a.Proofs != nil && job.Status.Final() && len(job.Result) > 0 {
+		a.Proofs.Released(proof.Caller{Principal: caller}, job.ID).Grant() // nothing is cut here
+	}
+	return job.Handle(replayed)
 }
 
 // unread refuses what a journal did not give, unless the answer was one.

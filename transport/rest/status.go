@@ -26,7 +26,7 @@ func (a *api) status(r *http.Request) (any, error) {
 		s.Counts.Queued += b.QueuedCalls + b.QueuedJobs
 	}
 	s.Counts.Pending = []string{}
-	if p, ok := a.allowed(a.Calls.Catalog(), ""); ok {
+	if p, ok := a.seen(r, a.Calls.Catalog(), ""); ok {
 		s.Counts.Tools, s.Counts.Pending = p.Len(), list(p.Pending())
 	}
 	// A journal that cannot be read leaves its counts unknown; the status is
@@ -93,7 +93,7 @@ func (a *api) tools(r *http.Request) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.CatalogWait)
 	defer cancel()
-	profile, ok := a.allowed(a.Calls.AwaitCatalog(ctx, name), name)
+	profile, ok := a.seen(r, a.Calls.AwaitCatalog(ctx, name), name)
 	if !ok {
 		return nil, profileUnknown(name)
 	}

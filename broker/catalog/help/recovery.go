@@ -44,7 +44,7 @@ var kinds = []kind{
 	{signs: []string{string(broker.CodeCallTimeout), string(broker.CodeIdleTimeout), "timed out", "deadline exceeded"},
 		advice: []string{"The call took longer than it may; a call that changes something may still have taken effect."}},
 	{signs: []string{string(broker.CodeUnauthorized), "permission denied", "forbidden", "access denied", "eacces", "not allowed"}, advice: []string{"The credential, or the backend's own, does not permit this; another spelling of the call does not help."}},
-	{signs: []string{string(broker.CodeInvalidArguments), "invalid_argument", "invalid params", "-32602", "required property", "input validation error", "validation error", "missing required", "does not match schema", "zoderror"},
+	{signs: []string{string(broker.CodeInvalidArgument), "invalid params", "-32602", "required property", "input validation error", "validation error", "missing required", "does not match schema", "zoderror"},
 		advice: []string{"Take the minimal call and fill in your own values; send objects as objects, not as strings.", "`describe` gives the whole schema."}},
 	{signs: []string{"enoent", "no such file", "not found", "does not exist", "404"}, advice: []string{"What the call named does not exist where the backend looks; list what there is before you repeat it."}},
 }

@@ -111,7 +111,7 @@ func (s *Schema) NativeRefusal(args json.RawMessage) *broker.Refusal {
 	var object map[string]json.RawMessage
 	if trimmed := bytes.TrimSpace(args); len(trimmed) > 0 {
 		if err := json.Unmarshal(trimmed, &object); err != nil {
-			return violated([]Violation{{"", "type", "object"}})
+			return Violated(Violation{"", "type", "object"})
 		}
 	}
 	for _, name := range s.required {
@@ -121,19 +121,20 @@ func (s *Schema) NativeRefusal(args json.RawMessage) *broker.Refusal {
 		if code, own := missing[name]; own {
 			return broker.Refuse(code, "The argument "+name+" is required.", map[string]any{"Argument": name})
 		}
-		return violated([]Violation{{pointer([]string{name}), "required", "a value"}})
+		return Violated(Violation{pointer([]string{name}), "required", "a value"})
 	}
 	violations, err := s.Check(args)
 	if err != nil {
-		return violated([]Violation{{"", "schema", "arguments that can be checked"}})
+		return Violated(Violation{"", "schema", "arguments that can be checked"})
 	}
 	if len(violations) > 0 {
-		return violated(violations)
+		return Violated(violations...)
 	}
 	return nil
 }
 
-func violated(violations []Violation) *broker.Refusal {
+// Violated refuses arguments of a native verb.
+func Violated(violations ...Violation) *broker.Refusal {
 	type item struct{ Path, Problem string }
 	items := make([]item, 0, len(violations))
 	for _, v := range violations {

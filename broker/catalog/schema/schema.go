@@ -55,7 +55,9 @@ func Compile(raw json.RawMessage) (s *Schema, err error) {
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(offline{})
+	dialect, _ := root["$schema"].(string)
+	loader := &offline{dialect: strings.TrimSuffix(dialect, "#")}
+	c.UseLoader(loader)
 	c.UseRegexpEngine(lenientRegexp)
 	c.AssertFormat() // keeps formats in the compiled form; what they assert is always true
 	for _, name := range formatNames {
@@ -65,7 +67,10 @@ func Compile(raw json.RawMessage) (s *Schema, err error) {
 		return nil, fmt.Errorf("compile schema: %w", err)
 	}
 	compiled, err := c.Compile(location)
-	if err != nil {
+	switch {
+	case err != nil && loader.remote:
+		return nil, fmt.Errorf("compile schema: %w: %w", ErrRemote, err)
+	case err != nil:
 		return nil, fmt.Errorf("compile schema: %w", err)
 	}
 	s = &Schema{compiled: compiled, properties: map[string]property{}}
@@ -106,10 +111,33 @@ func (s *Schema) describe(root map[string]any) {
 	}
 }
 
-// offline refuses every document but the schema itself.
-type offline struct{}
+// ErrRemote is a schema that refers to another document.
+var ErrRemote = errors.New("the schema refers to another document")
 
-func (offline) Load(string) (any, error) {
+// mayBeRemote finds what may be a reference to another document, and an escape
+// that may hide one.
+var mayBeRemote = regexp.MustCompile(`[Rr]ef"\s*:\s*"[^#]|\\u00(24|[4-7])`)
+
+// Remote says why a schema is not whole: it refers to another document. It is
+// nil for every other schema, and costs little where no reference stands.
+func Remote(raw json.RawMessage) error {
+	if !mayBeRemote.Match(raw) {
+		return nil
+	}
+	if _, err := Compile(raw); errors.Is(err, ErrRemote) {
+		return err
+	}
+	return nil
+}
+
+// offline refuses every document but the schema itself.
+type offline struct {
+	dialect string // what the schema says that it is written in; not knowing it is another matter
+	remote  bool
+}
+
+func (o *offline) Load(url string) (any, error) {
+	o.remote = o.remote || url != o.dialect
 	return nil, errors.New("a reference to another document is not followed")
 }
 

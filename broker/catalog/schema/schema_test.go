@@ -77,22 +77,40 @@ func must(t testing.TB, v any) json.RawMessage {
 }
 
 func TestCompileRefusesWhatItCannotUse(t *testing.T) {
-	tests := []struct{ name, raw string }{
-		{"no JSON", `{`},
-		{"no object", `true`},
-		{"reference to another host", `{"type":"object","properties":{"a":{"$ref":"https://example.com/a.json"}}}`},
-		{"reference to a file", `{"$ref":"file:///etc/hostname"}`},
-		{"reference to a neighbour", `{"$ref":"other.json"}`},
-		{"reference to nothing", `{"$ref":"#/$defs/none"}`},
-		{"unknown dialect", `{"$schema":"https://example.com/dialect","type":"object"}`},
-		{"malformed keyword", `{"type":"object","required":"path"}`},
+	tests := []struct {
+		name, raw string
+		remote    bool
+	}{
+		{"no JSON", `{`, false},
+		{"no object", `true`, false},
+		{"reference to another host", `{"type":"object","properties":{"a":{"$ref":"https://example.com/a.json"}}}`, true},
+		{"reference to a file", `{"$ref":"file:///etc/hostname"}`, true},
+		{"reference to a neighbour", `{"$ref":"other.json"}`, true},
+		{"reference that is spelled with an escape", `{"$re\u0066":"https://example.com/a.json"}`, true},
+		{"reference that moves", `{"$dynamicRef":"https://example.com/a.json"}`, true},
+		{"reference to nothing", `{"$ref":"#/$defs/none"}`, false},
+		{"unknown dialect", `{"$schema":"https://example.com/dialect","type":"object"}`, false},
+		{"malformed keyword", `{"type":"object","required":"path"}`, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := Compile(json.RawMessage(tt.raw)); err == nil {
 				t.Error("compiled")
 			}
+			if remote := Remote(json.RawMessage(tt.raw)); (remote != nil) != tt.remote {
+				t.Errorf("remote: %v", remote)
+			}
 		})
+	}
+	for _, whole := range []string{
+		`{"type":"object","properties":{"$ref":{"type":"string"}},"default":{"$ref":"https://example.com/a.json"}}`,
+		`{"$id":"https://example.com/a","$defs":{"b":{"$id":"b","type":"string"}},"properties":{"x":{"$ref":"https://example.com/b"}}}`,
+		`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"x":{"$ref":"#/definitions/b"}},"definitions":{"b":{}}}`,
+		`{"properties":{"schema":{"$ref":"https://json-schema.org/draft/2020-12/schema"}}}`,
+	} {
+		if err := Remote(json.RawMessage(whole)); err != nil {
+			t.Errorf("%s: %v", whole, err)
+		}
 	}
 	if _, err := Compile(json.RawMessage(`[]`)); !errors.Is(err, ErrNotObject) {
 		t.Errorf("got %v, want ErrNotObject", err)

@@ -69,6 +69,7 @@ type Index struct {
 	forms  []form // what a spelling is compared with
 	begins []begin
 	terms  map[string]*term
+	plain  [][]string // by verb: the words of its own name, as they stand there
 	alike  map[string][]string
 }
 
@@ -109,8 +110,10 @@ func New(docs []Doc, options Options) *Index {
 		x.rank[i] = at
 	}
 	w := newWeigher(len(docs))
+	x.plain = make([][]string, len(docs))
 	for i := range docs {
 		x.names(int32(i))
+		x.plain[i] = nameWords(x.docs[i].Bare)
 		w.add(int32(i), &docs[i], x)
 	}
 	w.finish(x)

@@ -30,6 +30,7 @@ func (x *Index) match(text string) []Hit {
 	}
 	m := newMatcher(x)
 	m.byWords(words)
+	m.byForm(split(text), len(words))
 	if len(folded) >= minPart {
 		m.byPrefix(folded)
 		if isName(text) || x.hasUnknown(words) {
@@ -78,10 +79,11 @@ type matcher struct {
 	x     *Index
 	class []Class
 	score []float64
+	found []uint8 // how many words of the query a verb has anywhere
 }
 
 func newMatcher(x *Index) *matcher {
-	m := &matcher{x: x, class: make([]Class, len(x.docs)), score: make([]float64, len(x.docs))}
+	m := &matcher{x: x, class: make([]Class, len(x.docs)), score: make([]float64, len(x.docs)), found: make([]uint8, len(x.docs))}
 	for i := range m.class {
 		m.class[i] = Listed
 	}
@@ -145,6 +147,7 @@ func (m *matcher) byWords(words []string) {
 		for _, i := range said {
 			text[i] += float64(weight[i])
 			weight[i] = 0
+			m.found[i]++
 		}
 	}
 	for i := range m.class {
@@ -156,6 +159,30 @@ func (m *matcher) byWords(words []string) {
 		case text[i] > 0:
 			m.take(int32(i), Text, text[i])
 		}
+	}
+}
+
+// sameForm is what a word counts for, of the whole score, that stands in the name
+// as it was written and not only by its stem: "file" is more like read_file than
+// like read_files.
+const sameForm = 0.1
+
+// byForm orders the verbs that match by words of their names: one that has more
+// of the query somewhere comes before one that says a part of it more often, and
+// of two the one that has the words as they were written.
+func (m *matcher) byForm(written []string, words int) {
+	for i, c := range m.class {
+		if c != AllWords && c != Overlap {
+			continue
+		}
+		m.score[i] *= float64(m.found[i]) / float64(max(1, words))
+		same := 0
+		for _, w := range written {
+			if !empty(w) && slices.Contains(m.x.plain[i], w) {
+				same++
+			}
+		}
+		m.score[i] *= 1 + sameForm*float64(same)
 	}
 }
 

@@ -36,7 +36,11 @@ func (f *Family) status(ctx context.Context, ask native.Ask) (any, error) {
 	}
 	// Whether an outcome waits to be written matters only while the record says
 	// that the job goes on.
-	return job.StatusView(!job.Status.Final() && f.store.Delayed(job.ID)), nil
+	view := job.StatusView(!job.Status.Final() && f.store.Delayed(job.ID))
+	if job.Status.Final() && len(job.Result) > 0 {
+		return native.Released{Value: view, Job: job.ID}, nil
+	}
+	return view, nil
 }
 
 // clamp reads waitSeconds, of which the schema has said that it is an integer.

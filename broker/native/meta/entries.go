@@ -34,7 +34,7 @@ type record struct {
 
 // passed are the arguments of both verbs that pass a call on.
 const passed = `"inputSchema":{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object","description":"The arguments of that tool, as an object."},` +
-	`"options":{"type":"object","properties":{"resultTokens":{"type":"integer"},"expectedRuntimeId":{"type":"string"},"idempotencyKey":{"type":"string"}}}},"required":["name"]}`
+	`"options":{"type":"object","properties":{"resultTokens":{"type":"integer"},"expectedRuntimeId":{"type":"string"},"idempotencyKey":{"type":"string"}},"additionalProperties":false}},"required":["name"]}`
 
 // records are the verbs in the order of the contract. Their entries are written
 // to be short: every session pays for them.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/broker"
 	"berth/broker/catalog"
 )
 
@@ -191,5 +192,24 @@ func TestTheCodesStandInNoAnswer(t *testing.T) {
 		if strings.Contains(string(got), head) || strings.Contains(string(got), tail) {
 			t.Errorf("%s tells the codes: %s", verb, got)
 		}
+	}
+}
+
+// TestHealthShowsAReaderTheBackendsThatWrite: who may only read may know that a
+// backend is there all of whose verbs he is refused.
+func TestHealthShowsAReaderTheBackendsThatWrite(t *testing.T) {
+	r := newRig(t, upstream("fs", catalog.Rules{}, "write"), upstream("notes", catalog.Rules{Effects: []catalog.EffectRule{{Verb: "*", Is: broker.Read}}}, "read"))
+	names := func() (out []string) {
+		var h struct{ Backends []struct{ Name string } }
+		r.call(Health, `{}`, &h)
+		for _, b := range h.Backends {
+			out = append(out, b.Name)
+		}
+		return out
+	}
+	all := names()
+	r.limit = catalog.Limit{All: true}
+	if got := names(); !slices.Equal(got, all) || !slices.Contains(got, "fs") {
+		t.Errorf("%q for a reader, %q for others", got, all)
 	}
 }

@@ -23,17 +23,11 @@ type backendState struct {
 }
 
 // health tells how the broker is, and of each backend of which its caller may see
-// a verb.
+// a verb, whether he may call it now or not.
 func (f *Family) health(a ask) (any, *broker.Refusal) {
 	out := healthy{Status: "ok", Version: f.opts.Version, Uptime: int64(a.now.Sub(f.opts.Started).Seconds()), Profile: a.profile.Name(),
 		Catalog: a.profile.Fingerprint(), Generation: a.profile.Generation(), Backends: []backendState{}, Surface: f.Surface(a.profile, a.holder)}
-	seen := map[string]bool{}
-	for _, e := range a.profile.Reach() {
-		name := e.Verb.Backend
-		if seen[name] {
-			continue
-		}
-		seen[name] = true
+	for _, name := range a.profile.Backends() {
 		b := backendState{Name: name, Availability: "ready"}
 		if f.opts.Standing != nil {
 			var id string

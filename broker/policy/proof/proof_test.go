@@ -188,6 +188,39 @@ func TestTheRefusalIsTheContracts(t *testing.T) {
 	}
 }
 
+// TestTheSentenceFitsTheReasons: who read a target and is refused all the same is
+// not told that he has not.
+func TestTheSentenceFitsTheReasons(t *testing.T) {
+	r := compile(t, filesystem(t))
+	d := r.Demand("fs__move_file", broker.Write|broker.Destroy, json.RawMessage(`{"source":"/a","destination":"/b"}`))
+	one := r.Demand("fs__write_file", broker.Write, json.RawMessage(`{"path":"/a"}`))
+	at := func(d Demand, reasons ...Reason) (out []Unproven) {
+		for i, reason := range reasons {
+			out = append(out, Unproven{Target: d.Targets[i], Reason: reason})
+		}
+		return out
+	}
+	said := map[string]bool{}
+	for _, reason := range []Reason{NoMark, Expired, Used, VersionChanged, WrittenSince, OtherIncarnation} {
+		for _, message := range []string{r.Refuse(one, at(one, reason), direct).Message, r.Refuse(d, at(d, reason), direct).Message, r.Refuse(d, at(d, reason, reason), direct).Message} {
+			if said[message] || strings.Contains(message, "not been read") != (reason == NoMark) || strings.Contains(message, "cannot be taken") {
+				t.Errorf("%s: %s", reason, message)
+			}
+			said[message] = true
+		}
+	}
+	for want, unproven := range map[string][]Unproven{
+		"1 of 2 targets of fs__move_file was read by you too long ago.":                   at(d, Expired),
+		"2 of 2 targets of fs__move_file have not been read by you.":                      at(d, NoMark, NoMark),
+		"2 of 2 targets of fs__move_file cannot be taken as read by you.":                 at(d, NoMark, Used),
+		"1 of 2 targets of fs__move_file was written by somebody else since you read it.": at(d, WrittenSince),
+	} {
+		if got := r.Refuse(d, unproven, direct).Message; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestNoTargetIsNoProof(t *testing.T) {
 	c := filesystem(t)
 	c.Needs = append(c.Needs, Need{Verb: "fs__sync", Kind: "file-read"}, Need{Verb: "fs__edit_file", Kind: "file-read", Targets: []string{"args:/edits/*/path"}})

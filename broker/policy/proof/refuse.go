@@ -27,6 +27,30 @@ type shownTarget struct {
 	Reason  Reason `json:"reason"`
 }
 
+// lacks says of one target, and of several, what a reason says against them.
+var lacks = map[Reason][2]string{
+	NoMark:           {"has not been read by you", "have not been read by you"},
+	Expired:          {"was read by you too long ago", "were read by you too long ago"},
+	Used:             {"was read by you for an earlier call, which used that up", "were read by you for an earlier call, which used that up"},
+	VersionChanged:   {"is not of the version that you have read", "are not of the version that you have read"},
+	WrittenSince:     {"was written by somebody else since you read it", "were written by somebody else since you read them"},
+	OtherIncarnation: {"was read by you before its backend was started anew", "were read by you before their backend was started anew"},
+}
+
+// lacking says it for targets that may lack different things.
+func lacking(reasons map[Reason]bool, several bool) string {
+	said := [2]string{"cannot be taken as read by you", "cannot be taken as read by you"}
+	for reason := range reasons {
+		if words, known := lacks[reason]; known && len(reasons) == 1 {
+			said = words
+		}
+	}
+	if several {
+		return said[1]
+	}
+	return said[0]
+}
+
 // Call is a call that earns a mark.
 type Call struct {
 	Name      string          `json:"name"`
@@ -41,10 +65,11 @@ func (r *Rules) Refuse(d Demand, unproven []Unproven, callable func(*catalog.Ver
 	shown := []shownTarget{}
 	repairs := []Call{}
 	kind, named, grantable := "", 0, false
-	seen := map[string]bool{}
+	seen, reasons := map[string]bool{}, map[Reason]bool{}
 	for _, u := range unproven {
 		if u.Target.Text != "" {
 			named++
+			reasons[u.Reason] = true
 		}
 		if kind == "" {
 			kind = u.Target.Kind
@@ -78,13 +103,9 @@ func (r *Rules) Refuse(d Demand, unproven []Unproven, callable func(*catalog.Ver
 			then = "name every target, and repeat the call"
 		}
 	case total == 1:
-		message = fmt.Sprintf("The target of %s has not been read by you.", d.Verb)
+		message = fmt.Sprintf("The target of %s %s.", d.Verb, lacking(reasons, false))
 	default:
-		verb := "have"
-		if named == 1 {
-			verb = "has"
-		}
-		message = fmt.Sprintf("%d of %d targets of %s %s not been read by you.", named, total, d.Verb, verb)
+		message = fmt.Sprintf("%d of %d targets of %s %s.", named, total, d.Verb, lacking(reasons, named > 1))
 	}
 	if len(repairs) == 0 && named > 0 {
 		if grantable {
