@@ -1,6 +1,9 @@
 package broker
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // JobFilter selects jobs of a list; zero fields select everything.
 type JobFilter struct {
@@ -10,8 +13,16 @@ type JobFilter struct {
 	Backend      string
 	Unfinished   bool
 	CompletedBy  time.Time // only final jobs completed at or before it
-	Limit        int       // 0: no limit
-	Offset       int
+	// Text is looked for, in any letter case, in the id, the operation, the
+	// reason and the failure message.
+	Text string
+	// Brief ends the list one record behind its page: Total is then no more than
+	// the end of the page and one.
+	Brief bool
+	// Visit ends the list when so many records were visited; 0: no limit.
+	Visit  int
+	Limit  int // 0: no limit
+	Offset int
 }
 
 // Match reports whether j is selected; Limit and Offset are the lister's.
@@ -22,7 +33,17 @@ func (f JobFilter) Match(j Job) bool {
 		(f.Operation == "" || f.Operation == j.Operation) &&
 		(f.Backend == "" || f.Backend == j.Backend) &&
 		(!f.Unfinished || !j.Status.Final()) &&
-		(f.CompletedBy.IsZero() || (j.CompletedAt != nil && !j.CompletedAt.After(f.CompletedBy)))
+		(f.CompletedBy.IsZero() || (j.CompletedAt != nil && !j.CompletedAt.After(f.CompletedBy))) &&
+		(f.Text == "" || j.mentions(strings.ToLower(f.Text)))
+}
+
+func (j Job) mentions(lower string) bool {
+	for _, text := range []string{j.ID, j.Operation, string(j.Reason), j.FailureMessage} {
+		if strings.Contains(strings.ToLower(text), lower) {
+			return true
+		}
+	}
+	return false
 }
 
 // JobPage is one page of a list, newest submission first, without results.
@@ -30,4 +51,6 @@ type JobPage struct {
 	Jobs       []Job
 	Total      int // that match, over all pages
 	Unreadable int // records in the journal that could not be decoded
+	// Capped says that the list ended at the filter's Visit, before its end.
+	Capped bool
 }
