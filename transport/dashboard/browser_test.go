@@ -282,7 +282,7 @@ func TestHostileStringsInABrowser(t *testing.T) {
 				t.Error("a hostile string became part of the page")
 			}
 			checkPage(t, p)
-			if page.name == "overview" || page.name == "job" {
+			if page.name == "overview" { // others are many screens high
 				p.Shot("hostile-" + page.name)
 			}
 		})

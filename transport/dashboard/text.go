@@ -17,6 +17,7 @@ import (
 const (
 	shortText = 8
 	rowText   = 160
+	lineText  = 500
 	wholeText = 4000
 )
 
@@ -24,6 +25,7 @@ var functions = template.FuncMap{
 	"row":   func(v any) template.HTML { return shown(v, rowText) },
 	"whole": func(v any) template.HTML { return shown(v, wholeText) },
 	"short": func(v any) template.HTML { return shown(v, shortText) },
+	"line":  func(v any) template.HTML { return shown(v, lineText) },
 	"label": func(v any) string { return plain(textOf(v)) },
 	"path":  url.PathEscape, "query": url.QueryEscape,
 	"num": thousands, "size": size, "lower": strings.ToLower,
