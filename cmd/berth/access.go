@@ -60,6 +60,18 @@ func (b *running) openAccess() error {
 	return nil
 }
 
+// say warns of credentials whose profiles do not exist any more: they are refused
+// where they would use them.
+func (a *access) say(b *running) {
+	for _, r := range a.desk.List() {
+		for _, name := range r.Profiles {
+			if _, ok := b.system.Catalog().Profile(name); !ok && r.RevokedAt == nil {
+				b.log.Warn("a credential names a profile that does not exist", slog.String("credential", r.ID), slog.String("profile", name))
+			}
+		}
+	}
+}
+
 func (b *running) hasBackend(name string) bool {
 	for _, c := range b.cfg.Backends {
 		if c.Name == name {

@@ -103,6 +103,7 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err := b.startActors(); err != nil {
 		return err
 	}
+	b.access.say(b)
 	defer b.noteUses()()
 	defer b.sample()()
 	if err := b.listen(a); err != nil {

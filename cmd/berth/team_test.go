@@ -209,7 +209,8 @@ func TestTwoPrincipalsShareNothingButTheBackends(t *testing.T) {
 		}
 	})
 	t.Run("the rest of an answer", func(t *testing.T) {
-		cut, err := ana.request(t.Context(), "tools/call", map[string]any{"name": "fx__big", "arguments": map[string]any{"bytes": 400_000}})
+		cut, err := ana.request(t.Context(), "tools/call", map[string]any{"name": "fx__big", "arguments": map[string]any{"bytes": 20_000},
+			"_meta": map[string]any{"berth/resultTokens": 500}})
 		must(t, err)
 		var answer struct {
 			Meta struct {
