@@ -19,7 +19,7 @@ RESMON_TESTS := $(shell grep -hoE '^func Test[A-Za-z0-9_]+' cmd/berth/resmon_*_t
 
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
-.PHONY: build test test-resmon lint fuzz demo crash bench conformance test-real catalogs generate clean help
+.PHONY: build test test-resmon test-browser chromium lint fuzz demo crash bench conformance test-real catalogs generate clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -49,6 +49,16 @@ test-resmon: ## the resmon surface: adapter, fake, and whole brokers over it
 	$(GO) test $(if $(CC_FOUND),-race) -count=1 -timeout $(TEST_TIMEOUT) ./transport/app/... ./broker/catalog ./broker/policy ./broker/config
 	$(GO) test $(if $(CC_FOUND),-race) -count=1 -timeout $(TEST_TIMEOUT) -run 'Surface|Follow|Work|Brings?|Bounded|Hold|Keyed' ./actors ./transport/mcpserver
 	$(GO) test $(if $(CC_FOUND),-race) -count=1 -timeout $(TEST_TIMEOUT) -run '$(RESMON_TESTS)' ./cmd/berth
+
+# Screenshots of every page stay in .artifacts/dashboard, which git ignores.
+test-browser: chromium ## the dashboard in a real Chromium, which it installs where it may
+	BERTH_REQUIRE_BROWSER=1 $(GO) test -count=1 -timeout $(TEST_TIMEOUT) -run Browser ./transport/dashboard ./cmd/berth
+
+chromium:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	  echo "There is no Chromium on the PATH, and only root installs one: apt-get install chromium (or your system's package); nothing was tested." >&2; exit 1; fi; \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium
 
 generate: ## write what is generated: docs/configuration.md
 	$(GO) generate ./...
@@ -110,4 +120,4 @@ catalogs: .catalogs/installed ## check the captured lists against their servers 
 	touch $@
 
 clean: ## remove what was built
-	rm -rf bin .real .conformance .catalogs
+	rm -rf bin .real .conformance .catalogs .artifacts

@@ -1,6 +1,9 @@
 package broker
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // JobFilter selects jobs of a list; zero fields select everything.
 type JobFilter struct {
@@ -19,6 +22,14 @@ type JobFilter struct {
 	// pruned yet.
 	KeptAt time.Time
 
+	// Text is looked for, in any letter case, in the id, the operation, the
+	// reason and the failure message.
+	Text string
+	// Brief ends the list one record behind its page: Total is then no more than
+	// the end of the page and one.
+	Brief bool
+	// Visit ends the list when so many records were visited; 0: no limit.
+	Visit  int
 	Limit  int // 0: no limit
 	Offset int
 }
@@ -36,7 +47,17 @@ func (f JobFilter) Match(j Job) bool {
 		(f.CompletedAfter.IsZero() || (j.CompletedAt != nil && !j.CompletedAt.Before(f.CompletedAfter))) &&
 		(f.SubmittedAfter.IsZero() || !j.SubmittedAt.Before(f.SubmittedAfter)) &&
 		(f.SubmittedBefore.IsZero() || j.SubmittedAt.Before(f.SubmittedBefore)) &&
-		(f.KeptAt.IsZero() || !j.Expired(f.KeptAt))
+		(f.KeptAt.IsZero() || !j.Expired(f.KeptAt)) &&
+		(f.Text == "" || j.mentions(strings.ToLower(f.Text)))
+}
+
+func (j Job) mentions(lower string) bool {
+	for _, text := range []string{j.ID, j.Operation, string(j.Reason), j.FailureMessage} {
+		if strings.Contains(strings.ToLower(text), lower) {
+			return true
+		}
+	}
+	return false
 }
 
 // JobPage is one page of a list, newest submission first, without results.
@@ -44,4 +65,6 @@ type JobPage struct {
 	Jobs       []Job
 	Total      int // that match, over all pages
 	Unreadable int // records in the journal that could not be decoded
+	// Capped says that the list ended at the filter's Visit, before its end.
+	Capped bool
 }

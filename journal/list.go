@@ -44,6 +44,16 @@ func (j *Journal) Job(id string) (broker.Job, error) {
 	}
 }
 
+// JobWithoutResult reads one record and leaves its result where it is.
+func (j *Journal) JobWithoutResult(id string) (broker.Job, error) {
+	var r record
+	err := j.view(func(tx *bbolt.Tx) (err error) {
+		r, err = getRecord(tx, id)
+		return err
+	})
+	return r.Job, err
+}
+
 // Jobs lists records without results, newest submission first, then by id
 // descending. A list of unfinished jobs visits only those. Unreadable counts
 // the records among the visited ones that could not be decoded; they match no
@@ -78,6 +88,7 @@ type lister struct {
 	index   []byte
 	last    []byte // the key that was visited last
 	over    bool
+	visited int
 	page    broker.JobPage // without its jobs, which stand in records
 	records []record
 	hidden  map[string]bool // past their retention
@@ -109,8 +120,13 @@ func (l *lister) step(tx *bbolt.Tx) error {
 		k, _ = c.Prev()
 	}
 	n := 0
-	for ; k != nil && n < chunk; k, _ = c.Prev() {
+	for ; k != nil && n < chunk && !l.full(); k, _ = c.Prev() {
+		if f := l.filter; f.Visit > 0 && l.visited >= f.Visit {
+			l.page.Capped, l.over = true, true
+			return nil
+		}
 		n++
+		l.visited++
 		l.last = append(l.last[:0], k...)
 		id, ok := idOfTimeKey(k)
 		if !ok {
@@ -119,8 +135,14 @@ func (l *lister) step(tx *bbolt.Tx) error {
 		}
 		l.visit(id, jobs.Get([]byte(id)))
 	}
-	l.over = k == nil
+	l.over = k == nil || l.full()
 	return nil
+}
+
+// full reports whether a brief list has its page and one more.
+func (l *lister) full() bool {
+	f := l.filter
+	return f.Brief && f.Limit > 0 && l.page.Total > f.Offset+f.Limit
 }
 
 // visit decodes a record only when the filter or the page needs it.
@@ -138,7 +160,7 @@ func (l *lister) visit(id string, raw []byte) {
 		return
 	}
 	plain := f.Tenant == "" && f.User == "" && f.Operation == "" && f.Backend == "" && f.VesselID == "" && f.CompletedBy.IsZero() &&
-		f.CompletedAfter.IsZero() && f.SubmittedAfter.IsZero() && f.SubmittedBefore.IsZero()
+		f.CompletedAfter.IsZero() && f.SubmittedAfter.IsZero() && f.SubmittedBefore.IsZero() && f.Text == ""
 	inPage := l.page.Total >= f.Offset && (f.Limit <= 0 || len(l.records) < f.Limit)
 	if plain && !inPage {
 		l.page.Total++

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"berth/broker/catalog"
 	"berth/broker/credential"
 	"berth/journal"
+	"berth/transport/dashboard"
 	"berth/transport/httpguard"
 	"berth/transport/statedir"
 )
@@ -136,14 +138,14 @@ func (a *access) issue(token string) (httpguard.Session, bool) {
 }
 
 // browserPaths are the places where a browser's session is good.
-var browserPaths = []string{"/", "/dashboard", "/api/v1"}
+var browserPaths = append(slices.Clone(dashboard.Paths), "/api/v1")
 
 // guard is what both fronts stand behind.
 func (b *running) guard() *httpguard.Guard {
 	a := b.access
 	return httpguard.New(httpguard.Options{
 		Authenticate: a.authenticate, Hosts: b.cfg.Broker.AllowedHosts, MaxBody: int64(b.cfg.Broker.MaxBody),
-		Login: httpguard.Login{Paths: browserPaths, Issue: a.issue, CSRF: a.sessions.CSRF,
+		Login: httpguard.Login{Paths: browserPaths, Issue: a.issue, CSRF: a.sessions.CSRF, Refused: b.refusedPage,
 			End:   func(session string) { a.sessions.End(session, time.Now()) },
 			Begin: func(from netip.Addr) (func(), *broker.Refusal) { return a.attempts.Begin(from, time.Now()) }},
 	})

@@ -32,6 +32,7 @@ import (
 	"berth/broker/shape"
 	"berth/broker/shape/o200k"
 	"berth/journal"
+	"berth/transport/dashboard"
 	"berth/transport/guard"
 	"berth/transport/mcpserver"
 	"berth/transport/metrics"
@@ -110,6 +111,7 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	}
 	b.access.say(b)
 	defer b.noteUses()()
+	defer b.sample()()
 	if err := b.listen(a); err != nil {
 		return err
 	}
@@ -137,6 +139,7 @@ type running struct {
 	foreignToken bool
 	apiKey       *statedir.Credential
 	access       *access
+	browser      browser
 	sessionKey   []byte
 	ledger       *guard.Ledger
 	journal      *journal.Journal
@@ -195,6 +198,7 @@ func (b *running) openState(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("end what an earlier broker left: %w", err)
 	}
+	b.swept(swept)
 	if len(swept.Killed)+len(swept.Left) > 0 {
 		b.log.Warn("an earlier broker left child processes",
 			slog.Int("killed", len(swept.Killed)), slog.Int("left", len(swept.Left)))
@@ -209,11 +213,13 @@ func (b *running) openJournal(ctx context.Context) error {
 	if b.journal, err = journal.Open(b.dir.Path(journalFile), journal.Options{Logger: b.log, Hook: failpoint()}); err != nil {
 		return &failure{exit: exitJournal, code: codeJournal, message: "The journal cannot be used: " + sentence(err), more: journalAdvice(err)}
 	}
-	recovery, err := b.journal.Recover(ctx, time.Now())
+	at := time.Now()
+	recovery, err := b.journal.Recover(ctx, at)
 	if err != nil {
 		return fmt.Errorf("recover the journal: %w", err)
 	}
 	b.tracked = recovery.Tracked
+	b.found(recovery, at)
 	if recovery.Lost+len(recovery.Tracked)+recovery.Unreadable+recovery.OrphanFiles > 0 {
 		b.log.Warn("the journal held unfinished work", slog.Int("lost", recovery.Lost), slog.Int("tracked", len(recovery.Tracked)),
 			slog.Int("unreadable", recovery.Unreadable), slog.Int("orphan_files", recovery.OrphanFiles))
@@ -251,11 +257,12 @@ func (b *running) countCosts() *shape.Costs {
 
 func (b *running) startActors() error {
 	b.metrics = metrics.New()
+	b.browser.sampler = dashboard.NewSampler(b, b, nil, b.log)
 	opts := actors.Options{
-		Journal: b.journal, Records: b.journal, Tracked: b.tracked,
+		Journal: prunes{b.journal, &b.browser.pruned}, Records: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
-		Observe:          b.metrics.Observe, Proofs: b.proofs(), Live: b.live.Publish, Hold: b.hold.Refuse, Drained: b.drained,
+		Observe:          b.observe, Proofs: b.proofs(), Live: b.live.Publish, Hold: b.hold.Refuse, Drained: b.drained,
 		Fatal: func(reason string) {
 			select {
 			case b.fatal <- reason:
@@ -352,6 +359,7 @@ func (b *running) goDown() error {
 	}
 	b.system.Stop(drain)
 	b.agentWake.Stop()
+	b.browser.pages.Close()
 	last, done := context.WithTimeout(context.Background(), lastAnswers)
 	defer done()
 	if err := b.server.Shutdown(last); err != nil {
@@ -411,11 +419,18 @@ func (b *running) handler() (http.Handler, error) {
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
 		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
+	if err := b.openDashboard(checks, operator); err != nil {
+		return nil, err
+	}
 	// Not a ServeMux: it would answer some paths with a redirect before the
 	// token was looked at.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/mcp" || r.URL.Path == "/rpc" || strings.HasPrefix(r.URL.Path, "/mcp/") {
 			b.front.ServeHTTP(w, r)
+			return
+		}
+		if dashboard.Owns(r.URL.Path) {
+			b.browser.pages.ServeHTTP(w, r)
 			return
 		}
 		operator.ServeHTTP(w, r)

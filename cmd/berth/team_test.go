@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/transport/dashboard"
 	"berth/transport/rest"
 )
 
@@ -126,10 +127,16 @@ func TestEachOfTheThreeHeadersAuthenticatesAndNothingElseDoes(t *testing.T) {
 		}
 	}
 	// Open are exactly these; everything else is 401, whatever it is.
-	paths := map[string]bool{"GET /healthz": true, "POST /api/v1/authenticate": true}
+	paths := map[string]bool{"GET /healthz": true, "POST /api/v1/authenticate": true, "GET /login/berth.css": true, "GET /login/berth.js": true, "GET /login/icon.svg": true,
+		"GET /login/": false, "GET /login/page.html": false}
+	for _, r := range dashboard.Routes() {
+		paths[r.Method+" "+strings.TrimSuffix(r.Path, "{$}")] = r.Open
+	}
 	for _, r := range rest.Routes() {
 		place := r.Method + " " + r.Path
-		paths[place] = paths[place]
+		if _, said := paths[place]; !said {
+			paths[place] = false
+		}
 	}
 	for _, more := range []string{"POST /mcp", "GET /mcp", "DELETE /mcp", "POST /mcp/full", "POST /mcp/fx", "POST /mcp/nope", "POST /rpc", "GET /rpc", "GET /", "GET /dashboard", "GET /api/v1/status/health", "GET /nowhere", "PUT /mcp"} {
 		paths[more] = false
@@ -137,10 +144,10 @@ func TestEachOfTheThreeHeadersAuthenticatesAndNothingElseDoes(t *testing.T) {
 	for place, open := range paths {
 		method, path, _ := strings.Cut(place, " ")
 		status, body := x.ask(method, strings.NewReplacer("{id}", "x", "{name}", "x").Replace(path), `{"jsonrpc":`)
-		if (status == 401) == open && path != "/api/v1/authenticate" {
+		if (status == 401) == open && place != "POST /api/v1/authenticate" && place != "POST /login" {
 			t.Errorf("%s: %d %s", place, status, body)
 		}
-		if status == 401 && !strings.Contains(body, `"Error":"Unauthorized"`) {
+		if status == 401 && place != "POST /login" && !strings.Contains(body, `"Error":"Unauthorized"`) {
 			t.Errorf("%s: %s", place, body)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,6 +59,12 @@ func testLists(t *testing.T, e Engine) {
 		{"one is past its retention", broker.JobFilter{KeptAt: after(broker.Retention + time.Hour), Limit: 2, Offset: 5}, 8, []string{"job_0003", "job_0001"}},
 		{"one is not yet", broker.JobFilter{KeptAt: after(broker.Retention + time.Hour - 1), Status: broker.JobSucceeded}, 1, []string{"job_0002"}},
 		{"all final ones are", broker.JobFilter{KeptAt: after(2 * broker.Retention), User: "operator"}, 4, []string{"job_0008", "job_0006", "job_0004", "job_0000"}},
+		{"text of the reason, in any letter case", broker.JobFilter{Text: "OPERATION_FAILED"}, 1, []string{"job_0003"}},
+		{"text of the id", broker.JobFilter{Text: "b_0007"}, 1, []string{"job_0007"}},
+		{"text that nothing has", broker.JobFilter{Text: "nothing like it"}, 0, nil},
+		{"brief: one more than the page is counted", broker.JobFilter{Brief: true, Limit: 3, Offset: 2}, 6, all[2:5]},
+		{"brief, the last page", broker.JobFilter{Brief: true, Limit: 5, Offset: 7}, 9, all[7:]},
+		{"at most so many are visited", broker.JobFilter{Visit: 4, Operation: "backend__rest"}, 2, []string{"job_0007", "job_0005"}},
 		{"nothing can be both", broker.JobFilter{Status: broker.JobFailed, Unfinished: true}, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,6 +73,22 @@ func testLists(t *testing.T, e Engine) {
 		})
 	}
 	r.t = t
+	t.Run("a list that was ended says so", func(t *testing.T) {
+		for visit, want := range map[int]bool{4: true, 9: false, 10: false, 0: false} {
+			if page := r.list(broker.JobFilter{Visit: visit}); page.Capped != want {
+				t.Errorf("of at most %d: %v", visit, page.Capped)
+			}
+		}
+	})
+	t.Run("a record is read without its result", func(t *testing.T) {
+		j, err := r.JobWithoutResult("job_0002")
+		if err != nil || j.Result != nil || j.ResultBytes == 0 || j.Status != broker.JobSucceeded {
+			t.Errorf("read %+v, %v", j, err)
+		}
+		if _, err := r.JobWithoutResult("job_none"); !errors.Is(err, broker.ErrJobNotFound) {
+			t.Errorf("of none: %v", err)
+		}
+	})
 	t.Run("a list has no results and knows their size", func(t *testing.T) {
 		page := r.list(broker.JobFilter{Status: broker.JobSucceeded})
 		if j := page.Jobs[0]; j.Result != nil || j.ResultBytes != int64(len(`{"big":"thing"}`)) {

@@ -26,6 +26,7 @@ type Journal interface {
 	CreateJob(ctx context.Context, job broker.Job) (broker.Job, bool, error)
 	ChangeJob(ctx context.Context, id string, change broker.JobChange) (broker.Job, error)
 	Job(id string) (broker.Job, error)
+	JobWithoutResult(id string) (broker.Job, error)
 	Jobs(filter broker.JobFilter) (broker.JobPage, error)
 	Watch(id string) (<-chan struct{}, func())
 	Events(after string, limit int) ([]broker.Event, error)
