@@ -146,7 +146,7 @@ func (s *System) profileOf(backend string) (*catalog.Profile, bool) {
 // rebuildBound prepares the catalogs of sessions that bring an instance. They
 // are built when one does.
 func (s *supervisor) rebuildBound(generation uint64, sources []catalog.Source) {
-	made := map[string]func() *catalog.Snapshot{}
+	made, settings := map[string]func() *catalog.Snapshot{}, s.settings
 	for _, b := range s.sys.opts.Bindable {
 		name := b.Source.Backend
 		at := slices.IndexFunc(sources, func(src catalog.Source) bool { return src.Backend == name })
@@ -156,7 +156,7 @@ func (s *supervisor) rebuildBound(generation uint64, sources []catalog.Source) {
 		with := slices.DeleteFunc(slices.Clone(sources), func(src catalog.Source) bool { return src.Backend == name })
 		with = append(with, b.Source)
 		made[name] = sync.OnceValue(func() *catalog.Snapshot {
-			snapshot, _ := s.sys.opts.Catalog.Build(generation, with)
+			snapshot, _ := settings.Build(generation, with)
 			return snapshot
 		})
 	}

@@ -32,6 +32,7 @@ func (j *job) outcome(m *outcome) {
 		j.done()
 	case stepAccepted, stepStart, stepRunning:
 		if t := j.sys.trackable(j.start.req.Call, m.answer); t != nil {
+			j.life = m.life
 			j.follow(*t, m.answer.RuntimeID)
 			return
 		}

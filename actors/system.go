@@ -86,6 +86,8 @@ type System struct {
 	backends      sync.Map // name -> *backendRef
 	states        sync.Map // name -> lastSeen, of shared backends
 	instances     sync.Map // backend NUL session -> *actor.PID
+	leaving       sync.Map // actor's id -> *leavingRef
+	disabled      atomic.Pointer[[]BackendView]
 	bound         sync.Map // id -> *boundRef
 	boundCount    atomic.Int64
 	boundCatalogs atomic.Value // map[string]func() *catalog.Snapshot, by surface
@@ -149,6 +151,7 @@ func Start(opts Options) (*System, error) {
 		opts: opts, log: opts.Logger, now: opts.Now,
 		budget: admission.NewBudget(opts.MaxBytesInFlight), started: make(chan struct{}),
 	}
+	s.disabled.Store(&opts.Disabled)
 	if opts.Proofs != nil {
 		s.gate = newProofGate(*opts.Proofs, s)
 	}
@@ -338,13 +341,16 @@ func (s *System) send(pid *actor.PID, msg any) { s.root.Send(pid, msg) }
 
 // closeConn ends a connection off the mailbox, within a limit.
 func (s *System) closeConn(conn broker.Conn) {
-	s.work.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
-		defer cancel()
-		if err := conn.Close(ctx); err != nil {
-			s.log.Warn("a backend connection did not close cleanly", slog.String("cause", err.Error()))
-		}
-	})
+	s.work.Go(func() { s.closeNow(conn) })
+}
+
+// closeNow ends a connection and returns when it has ended, within a limit.
+func (s *System) closeNow(conn broker.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+	defer cancel()
+	if err := conn.Close(ctx); err != nil {
+		s.log.Warn("a backend connection did not close cleanly", slog.String("cause", err.Error()))
+	}
 }
 
 const closeLimit = 15 * time.Second
