@@ -69,6 +69,9 @@ const (
 	CodeRestoreBlocked      Code = "restore_blocked_by_work"
 	CodeRestoreDiffers      Code = "restore_result_differs"
 	CodeBrokerRunning       Code = "broker_running"
+
+	CodeConfigurationRefused Code = "configuration_refused"
+	CodeReloadInProgress     Code = "reload_in_progress"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -133,6 +136,9 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeRestoreBlocked:      {false},
 	CodeRestoreDiffers:      {false},
 	CodeBrokerRunning:       {true},
+
+	CodeConfigurationRefused: {false},
+	CodeReloadInProgress:     {true},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

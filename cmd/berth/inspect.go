@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/broker"
+	"berth/broker/config"
 	"berth/journal"
 	"berth/journal/archive"
 	"berth/transport/rest"
@@ -31,14 +33,28 @@ func clearStaging(state string) error {
 type inspector struct {
 	journal  *journal.Journal
 	state    string
-	settings json.RawMessage
-	redacted int
+	settings atomic.Pointer[settingsCopy]
 	one      sync.Mutex // held from the start of a backup until it was sent
 }
 
+// settingsCopy are the settings in use as a backup has them.
+type settingsCopy struct {
+	text     json.RawMessage
+	redacted int
+}
+
+// copySettings takes the settings that are in force from now on.
+func (i *inspector) copySettings(cfg *config.Config) error {
+	text, redacted, err := cfg.Redacted()
+	if err == nil {
+		i.settings.Store(&settingsCopy{text, redacted})
+	}
+	return err
+}
+
 func (b *running) inspector() (*inspector, error) {
-	settings, redacted, err := b.cfg.Redacted()
-	return &inspector{journal: b.journal, state: b.dir.Root(), settings: settings, redacted: redacted}, err
+	i := &inspector{journal: b.journal, state: b.dir.Root()}
+	return i, i.copySettings(b.cfg)
 }
 
 // heldArchive is an archive that is sent; its file has no name any more.
@@ -75,9 +91,9 @@ func (i *inspector) prepare(ctx context.Context) (_ *os.File, size int64, err er
 		return nil, 0, fmt.Errorf("make room for the backup: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	path := filepath.Join(dir, "archive.zip")
+	path, settings := filepath.Join(dir, "archive.zip"), i.settings.Load()
 	m, err := archive.Create(ctx, i.journal, filepath.Join(dir, "copy"), path, archive.Options{
-		Version: buildVersion(), Now: time.Now, Settings: i.settings, Redacted: i.redacted})
+		Version: buildVersion(), Now: time.Now, Settings: settings.text, Redacted: settings.redacted})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -22,6 +22,7 @@ import (
 // for every run.
 var commands = []func(*app) *cobra.Command{
 	newServeCommand,
+	newReloadCommand,
 	newCheckConfigCommand,
 	newStdioCommand,
 	newCallCommand,

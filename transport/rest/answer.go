@@ -56,6 +56,7 @@ var statuses = map[broker.Code]int{
 	broker.CodeJobTerminal:         http.StatusConflict,
 	broker.CodeIdempotencyConflict: http.StatusConflict,
 	broker.CodeBackupInProgress:    http.StatusConflict,
+	broker.CodeReloadInProgress:    http.StatusConflict,
 	broker.CodeBackupFailed:        http.StatusInternalServerError,
 	broker.CodeBackupVerify:        http.StatusInternalServerError,
 	broker.CodeRequestTooLarge:     http.StatusRequestEntityTooLarge,

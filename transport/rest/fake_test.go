@@ -47,6 +47,9 @@ type fake struct {
 
 	token   string
 	rotated int
+
+	reloads   []string // by whom
+	reloadErr error
 }
 
 const okResult = `{"content":[{"type":"text","text":"a <b> & 12345678901234567890"}],"x":1.10}`
@@ -251,7 +254,7 @@ func (f *fake) handler(log io.Writer, change ...func(*rest.Options)) http.Handle
 		log = io.Discard
 	}
 	o := rest.Options{Guard: httpguard.New(httpguard.Options{Authenticate: f.authenticate}),
-		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f,
+		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f, Reload: f,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "metric 1") }),
 		Surface: func(p *catalog.Profile) any { return map[string]string{"profile": p.Name()} },
 		Version: "v1", RuntimeID: "life-0", Started: at.Add(-time.Minute), Now: func() time.Time { return at },
@@ -303,3 +306,8 @@ func job(id string, status broker.JobStatus, age time.Duration) broker.Job {
 }
 
 func (f *fake) AcceptCatalog(context.Context, string) *broker.Refusal { return nil }
+
+func (f *fake) Reload(_ context.Context, by string) (rest.Reloaded, error) {
+	f.reloads = append(f.reloads, by)
+	return rest.Reloaded{Success: true, Applied: []rest.AppliedChange{}, Unchanged: []string{"files"}, NeedsRestart: []string{}, Problems: []string{}}, f.reloadErr
+}

@@ -74,6 +74,8 @@ type Options struct {
 	Token   Token
 	Metrics http.Handler
 
+	// Reload puts the configuration file in force again; nil: 404.
+	Reload Reloader
 	// Accept is who takes the lists of pinned backends; nil: nobody.
 	Accept Accepter
 	// ReadOnly lets nobody do more than read, as the whole process does.

@@ -43,6 +43,7 @@ var routes = []Route{
 	{"GET", "/api/v1/journal/dump", "Every record and event as lines of JSON (?results=true with results); the last line says Kind end.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.dump) }},
 	{"GET", "/api/v1/jobs/{id}/explain", "What happened to a job, in sentences.", false, maxSmallBody, answering((*api).explain)},
 	{"GET", "/api/v1/backup", "A verified copy of the journal as a ZIP file.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.backup) }},
+	{"POST", "/api/v1/reload", "Puts the configuration file in force as it is now; Applied, Unchanged and NeedsRestart say what became of it.", false, maxSmallBody, answering((*api).reload)},
 	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", false, maxSmallBody, answering((*api).rotateToken)},
 }
 
