@@ -37,6 +37,7 @@ var commands = []func(*app) *cobra.Command{
 	newRestoreCommand,
 	newTokenCommand,
 	newInstallCommand,
+	newServiceCommand,
 	newVersionCommand,
 }
 

@@ -1,5 +1,7 @@
 // Package install makes the registration of Berth in an MCP client: the text
-// that a person can use and the change of the client's configuration file.
+// that a person can use and the change of the client's configuration file. It
+// also makes the file by which a service manager starts the broker
+// ([PlanService]); one that was edited by hand is not replaced.
 //
 // It owns what it knows of the clients' files (Claude Code's `.mcp.json` and
 // `.claude.json`, Codex's `config.toml`) and changes in them only the entry
