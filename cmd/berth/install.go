@@ -107,6 +107,9 @@ func (a *app) planInstall(o installOptions) (install.Registration, error) {
 		BerthPath: ownPath(), Home: home, ProjectDir: project}
 	options.ClaudeConfigDir, _ = a.getenv("CLAUDE_CONFIG_DIR")
 	options.CodexHome, _ = a.getenv("CODEX_HOME")
+	options.ConfigHome, _ = a.getenv("XDG_CONFIG_HOME")
+	options.OpenCodeConfig, _ = a.getenv("OPENCODE_CONFIG")
+	options.Exists = func(file string) bool { _, err := os.Stat(file); return err == nil }
 	if chosen, _ := a.getenv(statedir.EnvDir); a.stateDirFlag != "" || chosen != "" {
 		if options.StateDir, err = a.stateDir(); err != nil {
 			return install.Registration{}, err
