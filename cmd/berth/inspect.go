@@ -91,7 +91,10 @@ func (i *inspector) prepare(ctx context.Context) (_ *os.File, size int64, err er
 		return nil, 0, fmt.Errorf("make room for the backup: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	path, settings := filepath.Join(dir, "archive.zip"), i.settings.Load()
+	path, settings := filepath.Join(dir, "archive.zip"), &settingsCopy{}
+	if known := i.settings.Load(); known != nil {
+		settings = known
+	}
 	m, err := archive.Create(ctx, i.journal, filepath.Join(dir, "copy"), path, archive.Options{
 		Version: buildVersion(), Now: time.Now, Settings: settings.text, Redacted: settings.redacted})
 	if err != nil {

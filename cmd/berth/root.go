@@ -24,6 +24,7 @@ var commands = []func(*app) *cobra.Command{
 	newServeCommand,
 	newReloadCommand,
 	newCheckConfigCommand,
+	newDoctorCommand,
 	newStdioCommand,
 	newCallCommand,
 	newToolsCommand,

@@ -38,6 +38,7 @@ func (r *Registration) claude(o Options) {
 // form makes the registration an entry of a client that writes JSON.
 func (r *Registration) form(f jsonForm, entry jsonObject) {
 	r.edit = func(old []byte) ([]byte, error) { return f.edit(old, entry) }
+	r.find = f.find
 	// The snippet is what a new file would hold; it is made of our own values.
 	if snippet, err := f.edit(nil, entry); err == nil {
 		r.Snippet = string(snippet)

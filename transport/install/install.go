@@ -108,6 +108,7 @@ type Registration struct {
 	Notes   []string
 
 	edit    func(old []byte) ([]byte, error)
+	find    func(text []byte) (*Entry, error)
 	newMode uint32 // of a file that does not exist yet
 }
 
