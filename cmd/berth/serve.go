@@ -218,7 +218,7 @@ func (b *running) startActors() error {
 	b.metrics = metrics.New()
 	b.costs = shape.NewCosts(o200k.Counter{}, nil)
 	opts := actors.Options{
-		Journal: b.journal, Tracked: b.tracked,
+		Journal: b.journal, Records: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
 		Observe:          b.metrics.Observe, Proofs: b.proofs(),
