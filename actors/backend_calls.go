@@ -220,6 +220,7 @@ func (b *backend) runDone(m *runDone) {
 			answer := m.answer
 			out.answer = &answer
 			b.served(r.offer.call, out.answer)
+			b.leavesWork(r.offer, out.answer)
 		}
 	}
 	b.finish(r, out)

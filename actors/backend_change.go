@@ -137,6 +137,15 @@ func (b *backend) drainDue(m *drainDue) {
 	}
 }
 
+// leavesWork keeps a life that drains for work that an answer leaves in it, until
+// the supervisor has heard of the work (follows).
+func (b *backend) leavesWork(o *offer, a *broker.Answer) {
+	if b.change == nil || b.change.followed {
+		return
+	}
+	b.change.followed = o.isJob.Load() && b.sys.trackable(o.call, a) != nil || b.sys.ownTask(o.call, a) != nil || b.sys.following(o.call, a) != nil
+}
+
 // settleChange goes one step further when nothing of the present life is left
 // to wait for: its connection is closed before the next life may begin, so that
 // a program never runs twice at once.

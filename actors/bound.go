@@ -132,9 +132,20 @@ func (s *System) boundFor(ctx context.Context, p broker.Principal, b *Binding) (
 	return nil, nil, broker.Refuse(broker.CodeOverloaded, "Instances come and go too fast; try again.", nil).Retry(time.Second)
 }
 
-// profileOf finds the exact profile of a backend, be it configured or brought.
+// profileOf finds the exact profile of a backend, be it configured or brought. Of
+// one that is not listed, or is configured no more, it is the profile before the
+// last change of the configuration: a life that drains has those verbs.
 func (s *System) profileOf(backend string) (*catalog.Profile, bool) {
-	if p, ok := s.snapshot.Load().Profile(backend); ok {
+	p, ok := s.snapshot.Load().Profile(backend)
+	if ok && len(p.Pending()) == 0 {
+		return p, true
+	}
+	if former := s.former.Load(); former != nil {
+		if was, had := former.Profile(backend); had && len(was.Pending()) == 0 {
+			return was, true
+		}
+	}
+	if ok {
 		return p, true
 	}
 	if snapshot, ok := s.BoundCatalog(backend); ok {

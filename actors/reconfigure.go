@@ -86,6 +86,7 @@ func (s *supervisor) reconfigure(ctx actor.Context, m *reconfigureAll) {
 		m.settle(err)
 		return
 	}
+	s.sys.former.Store(s.sys.snapshot.Load())
 	s.sources, s.settings = sources, m.Catalog
 	disabled := m.Disabled
 	s.sys.disabled.Store(&disabled)

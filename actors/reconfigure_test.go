@@ -428,6 +428,40 @@ func TestTrackedWorkIsFollowedOverAChange(t *testing.T) {
 	}
 }
 
+// Work that a call leaves in a life that drains is followed there.
+func TestWorkBegunWhileItsBackendDrainsIsFollowedThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, gate := &tracker{}, make(chan struct{})
+		k.answer.Store(`{"JobId":"inner-1","Status":"Running"}`)
+		var gated atomic.Bool
+		w := start(t, &upstream{verb: statusVerb, call: func(ctx context.Context, c *broker.Call, p broker.Peer) (broker.Answer, error) {
+			if gated.Load() && !strings.Contains(string(c.Params), statusVerb) {
+				<-gate
+			}
+			return k.call(ctx, c, p)
+		}}) // reached as something else than after the change
+		w.do() // the backend lists its verbs
+		gated.Store(true)
+		id := w.do(long).Job.ID
+		synctest.Wait()
+		next := &upstream{}
+		w.mustReload([]string{"b"}, nil, backendOn("b", next, 1))
+		close(gate)
+		elapse(3 * time.Second)
+		if w.status(id) != broker.JobRunning || next.attempts() != 0 {
+			t.Fatalf("%s, %d starts of the next life", w.status(id), next.attempts())
+		}
+		k.answer.Store(`{"JobId":"inner-1","Status":"Succeeded","Result":7}`)
+		if j := w.job(id); j.Status != broker.JobSucceeded || string(j.Result) != `{"content":[{"text":"7","type":"text"}]}` {
+			t.Fatalf("%+v", j)
+		}
+		synctest.Wait()
+		if next.attempts() != 1 {
+			t.Fatal("the next life did not begin")
+		}
+	})
+}
+
 // A life does not outlast the work that is followed in it.
 func TestDrainEndsWithTheWorkThatIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -85,6 +85,7 @@ type System struct {
 
 	// shared, safe
 	snapshot      atomic.Pointer[catalog.Snapshot]
+	former        atomic.Pointer[catalog.Snapshot] // before the last change of the configuration; nil: there was none
 	lists         atomic.Pointer[listState]
 	backends      sync.Map // name -> *backendRef
 	states        sync.Map // name -> lastSeen, of shared backends
@@ -417,7 +418,7 @@ func (s *System) hold(operation string) *broker.Refusal {
 
 // hasVerb reports whether a backend lists a verb of its own under this name.
 func (s *System) hasVerb(backend, verb string) bool {
-	p, ok := s.snapshot.Load().Profile(backend)
+	p, ok := s.profileOf(backend)
 	if !ok {
 		return false
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -114,4 +115,23 @@ func TestReloadKeepsInForceWhatNeedsARestart(t *testing.T) {
 	if _, again := Reload(effective, next); !slices.Equal(again.NeedsRestart, changes.NeedsRestart) || len(again.Broker) != 0 {
 		t.Errorf("said the second time: %+v", again)
 	}
+}
+
+// The page for operators names what needs a restart.
+func TestWhatNeedsARestartIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operators.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := ""
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "| `listen`") {
+			row, _, _ = strings.Cut(line, "a restart.")
+		}
+	}
+	eachKey(reflect.TypeFor[Broker](), func(_ int, key string) {
+		if named := strings.Contains(row, "`"+key+"`"); named != (EffectOf("Broker", key) == NeedsRestart) {
+			t.Errorf("%s is classed %s; the row of what needs a restart is %q", key, EffectOf("Broker", key), row)
+		}
+	})
 }
