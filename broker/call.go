@@ -40,6 +40,9 @@ type Call struct {
 	Client Client
 	Origin Origin
 
+	// Share limits what the caller takes of the backend; nil: nothing does.
+	Share *CallShare
+
 	// Proof is what the call has to prove, for the actor of its backend: a
 	// *proof.Proving; nil is nothing.
 	Proof any

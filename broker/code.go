@@ -69,6 +69,12 @@ const (
 	CodeRestoreBlocked      Code = "restore_blocked_by_work"
 	CodeRestoreDiffers      Code = "restore_result_differs"
 	CodeBrokerRunning       Code = "broker_running"
+	CodeRateLimited         Code = "rate_limited"
+	CodeProfileNotPermitted Code = "profile_not_permitted"
+	CodeCSRF                Code = "csrf_token_required"
+	CodeCredentialNotFound  Code = "credential_not_found"
+	CodeCredentialsFull     Code = "too_many_credentials"
+	CodeCredentialFile      Code = "credential_file_missing"
 
 	CodeConfigurationRefused Code = "configuration_refused"
 	CodeReloadInProgress     Code = "reload_in_progress"
@@ -136,6 +142,12 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeRestoreBlocked:      {false},
 	CodeRestoreDiffers:      {false},
 	CodeBrokerRunning:       {true},
+	CodeRateLimited:         {true},
+	CodeProfileNotPermitted: {false},
+	CodeCSRF:                {false},
+	CodeCredentialNotFound:  {false},
+	CodeCredentialsFull:     {false},
+	CodeCredentialFile:      {false},
 
 	CodeConfigurationRefused: {false},
 	CodeReloadInProgress:     {true},

@@ -39,6 +39,7 @@ var effects = map[string]Effect{
 
 	"Broker.listen":                NeedsRestart,
 	"Broker.allowed_hosts":         NeedsRestart,
+	"Broker.access":                NeedsRestart,
 	"Broker.drain_timeout":         AtOnce,
 	"Broker.max_sessions":          NeedsRestart,
 	"Broker.max_calls_per_session": NeedsRestart,

@@ -102,9 +102,14 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err := b.openJournal(ctx); err != nil {
 		return err
 	}
+	if err := b.openAccess(); err != nil {
+		return err
+	}
 	if err := b.startActors(); err != nil {
 		return err
 	}
+	b.access.say(b)
+	defer b.noteUses()()
 	if err := b.listen(a); err != nil {
 		return err
 	}
@@ -130,16 +135,20 @@ type running struct {
 	lock       *statedir.Lock
 	credential *statedir.Credential
 	verify     func(token string) bool
-	sessionKey []byte
-	ledger     *guard.Ledger
-	journal    *journal.Journal
-	tracked    []broker.Job
-	catalogs   map[string]broker.StoredCatalog
-	metrics    *metrics.Metrics
-	system     *actors.System
-	costs      *shape.Costs // of the entries of verbs
-	kept       *shape.Store // what was cut from answers
-	served     *meta.Ledger
+	// foreignToken: verify asks something else than the credential.
+	foreignToken bool
+	apiKey       *statedir.Credential
+	access       *access
+	sessionKey   []byte
+	ledger       *guard.Ledger
+	journal      *journal.Journal
+	tracked      []broker.Job
+	catalogs     map[string]broker.StoredCatalog
+	metrics      *metrics.Metrics
+	system       *actors.System
+	costs        *shape.Costs // of the entries of verbs
+	kept         *shape.Store // what was cut from answers
+	served       *meta.Ledger
 	// readOnlyProcess: nobody may do more than read.
 	readOnlyProcess bool
 	meta            *meta.Family
@@ -165,6 +174,9 @@ func (b *running) openState(ctx context.Context, path string) error {
 		return fmt.Errorf("read the token: %w", err)
 	}
 	b.verify = b.credential.Verify
+	if b.apiKey, err = b.dir.APIKey(); err != nil {
+		return err
+	}
 	if b.sessionKey, err = b.dir.SessionKey(); err != nil {
 		return fmt.Errorf("read the session key: %w", err)
 	}
@@ -372,14 +384,14 @@ func (b *running) handler() (http.Handler, error) {
 	}
 	operator := rest.New(rest.Options{
 		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: b.inspect, Token: b.dir, Reload: b.reloader(),
-		Metrics: b.metrics.Handler(), Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
+		Metrics: b.metrics.Handler(), Credentials: b.access.desk, Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
 		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
 	// Not a ServeMux: it would answer some paths with a redirect before the
 	// token was looked at.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/mcp" || strings.HasPrefix(r.URL.Path, "/mcp/") {
+		if r.URL.Path == "/mcp" || r.URL.Path == "/rpc" || strings.HasPrefix(r.URL.Path, "/mcp/") {
 			b.front.ServeHTTP(w, r)
 			return
 		}

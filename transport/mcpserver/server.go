@@ -21,7 +21,8 @@ import (
 	"berth/transport/jsonrpc"
 )
 
-// Server is the HTTP front for MCP clients. It serves /mcp and /mcp/{profile}.
+// Server is the HTTP front for MCP clients. It serves /mcp, /mcp/{profile} and
+// /rpc.
 //
 // An http.Server around it should set ReadHeaderTimeout and IdleTimeout.
 // ReadTimeout and WriteTimeout may be set: the front moves both deadlines of
@@ -98,9 +99,10 @@ type request struct {
 	r          *http.Request
 	control    *http.ResponseController
 	accept     accepts
-	principal  broker.Principal
-	profile    string // as the path names it; empty: the tier's
-	backend    string // whose exact profile it is; empty: a profile of several
+	caller     broker.Caller
+	principal  broker.Principal // the caller's
+	profile    string           // as the path names it, else the credential's first; empty: the tier's
+	backend    string           // whose exact profile it is; empty: a profile of several
 	session    *session
 	writeLimit time.Duration   // for one event to be taken
 	attach     *broker.Refusal // why the broker does not take the session, or nil
@@ -110,6 +112,7 @@ type request struct {
 	asker      *asker                       // in the stateless era
 	binding    *actors.Binding              // the instance that the session brings; nil: none
 	limit      catalog.Limit                // what may only be read
+	frozen     bool                         // nothing is ever pushed to it
 	partial    bool                         // its list lacks what is not known yet
 	no         func(*broker.Refusal) []byte // how a call is refused; nil for what is none
 }
@@ -119,15 +122,16 @@ type request struct {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	principal, ok := s.opts.Guard.Admit(w, r)
+	caller, ok := s.opts.Guard.Admit(w, r)
 	if !ok {
 		return
 	}
 	if s.opts.RuntimeID != "" { // sessions outlive this life, so each answer names it
 		w.Header().Set("Berth-Runtime-Id", s.opts.RuntimeID)
 	}
+	rpc := r.URL.Path == pathRPC
 	profile, ok := route(r.URL.Path)
-	if !ok {
+	if !ok && !rpc {
 		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "Nothing is served at this path; MCP is at /mcp and /mcp/{profile}.")
 		return
 	}
@@ -139,7 +143,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
-		accept: parseAccept(r), principal: principal, profile: profile}
+		accept: parseAccept(r), caller: caller, principal: caller.Principal}
+	if rpc { // for clients that know no streams
+		profile, rq.accept = "", accepts{json: true}
+	}
+	named := profile != ""
+	if rq.profile, ok = caller.Serving(profile); !ok {
+		deny(w, r, http.StatusForbidden, broker.CodeProfileNotPermitted, "This credential does not accept this profile.")
+		return
+	}
 	if refusal := s.readScope(rq); refusal != nil {
 		status := http.StatusBadRequest
 		if refusal.Code == broker.CodeInstanceForbidden {
@@ -149,12 +161,25 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	served, known := s.profile(rq)
+	if !known && !named && rq.profile != "" {
+		deny(w, r, http.StatusForbidden, broker.CodeProfileUnknown, "The first profile of this credential does not exist.")
+		return
+	}
 	if !known {
 		deny(w, r, http.StatusNotFound, broker.CodeProfileUnknown, "There is no profile or backend of this name.")
 		return
 	}
 	if served.Exact() {
 		rq.backend = served.Name()
+		if served.Native() {
+			rq.backend = catalog.NativeName
+		}
+	}
+	rq.frozen = rpc || served.Name() == catalog.Armada
+	if rq.frozen && r.Method != http.MethodPost {
+		w.Header().Set("Allow", "POST")
+		deny(w, r, http.StatusMethodNotAllowed, broker.CodeMethodNotAllowed, "Nothing is pushed here; use POST.")
+		return
 	}
 	era, known := eraOf(r)
 	switch {
@@ -183,6 +208,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 func deny(w http.ResponseWriter, r *http.Request, status int, code broker.Code, message string) {
 	httpguard.Refuse(w, r, status, broker.Refuse(code, message, nil))
 }
+
+// pathRPC is for older JSON-RPC clients: the verbs of /mcp, JSON answers only.
+const pathRPC = "/rpc"
 
 // route gives the profile of a path.
 func route(path string) (profile string, ok bool) {
@@ -272,12 +300,15 @@ func (s *Server) request(era *era, rq *request) {
 		return
 	}
 	handle := s.answerer(era, rq)
-	if handle == nil {
+	if handle == nil || (rq.frozen && pushes[rq.msg.Method]) {
 		rq.fail(jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)
 		return
 	}
 	handle(s, rq)
 }
+
+// pushes are requests for what comes outside of an answer.
+var pushes = map[string]bool{"subscriptions/listen": true, "resources/subscribe": true, "resources/unsubscribe": true, "logging/setLevel": true}
 
 // answerer gives what answers a request in its era and profile, or nil.
 func (s *Server) answerer(era *era, rq *request) func(*Server, *request) {

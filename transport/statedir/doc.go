@@ -9,6 +9,7 @@
 //	berth.port    where that broker listens, and which process it is
 //	api-token     64 letters and digits; who can read it may use the broker
 //	session.key   32 bytes that sign session ids
+//	api-key       the broker's API key, where an operator made one
 //
 // Every file is 0600 from its first byte and is replaced by renaming, so that a
 // reader sees the old or the new content and nothing else. Other packages keep
