@@ -136,6 +136,7 @@ const (
 	StateReady    BackendState = "ready"
 	StateBackoff  BackendState = "backoff"
 	StateRefused  BackendState = "refused"
+	StateDraining BackendState = "draining" // its life ends, for another one or for good
 	StateStopped  BackendState = "stopped"
 	StateDisabled BackendState = "disabled"
 )
@@ -146,7 +147,7 @@ func (s BackendState) Availability() catalog.Availability {
 	switch s {
 	case StateIdle, StateReady:
 		return catalog.Ready
-	case StateStarting:
+	case StateStarting, StateDraining:
 		return catalog.Starting
 	}
 	return catalog.Down

@@ -41,6 +41,8 @@ type BackendConfig struct {
 	Told []string
 	// Tools is how many tools the stored catalog has; nil: none is stored.
 	Tools *int
+
+	held bool // it comes up when a namesake has left
 }
 
 const (
@@ -115,7 +117,8 @@ type outcome struct {
 	answer   *broker.Answer
 	refusal  *broker.Refusal
 	timing   broker.Timing
-	stopping bool // the backend actor ended before the call did
+	stopping bool   // the backend actor ended before the call did
+	life     uint64 // of the backend that ran it; 0: none did
 }
 
 // withdraw takes a call back: a queued one leaves the queue, a running one is
@@ -226,13 +229,18 @@ type run struct {
 type backend struct {
 	// fixed at construction
 	sys     *System
-	cfg     BackendConfig
 	session string // whose instance it is; empty: everybody's
-	life    uint64
 	log     *slog.Logger
+
+	// shared, safe: what an actor is made of that stands in after a panic
+	cell *atomic.Pointer[BackendConfig]
 
 	// owned by the actor
 	self         *actor.PID
+	cfg          BackendConfig
+	life         uint64
+	change       *change // what the present life drains for; nil: it does not
+	held         bool    // a namesake has not left yet
 	state        BackendState
 	since        time.Time
 	conn         broker.Conn
@@ -265,12 +273,17 @@ type backend struct {
 	idlers       []*awaitIdle
 }
 
-func newBackend(sys *System, cfg BackendConfig, session string) *backend {
-	if cfg.StartTimeout <= 0 {
-		cfg.StartTimeout = defaultStartTimeout
+func (c BackendConfig) withDefaults() BackendConfig {
+	if c.StartTimeout <= 0 {
+		c.StartTimeout = defaultStartTimeout
 	}
+	return c
+}
+
+func newBackend(sys *System, cell *atomic.Pointer[BackendConfig], session string) *backend {
+	cfg := cell.Load().withDefaults()
 	b := &backend{
-		sys: sys, cfg: cfg, session: session, life: sys.lives.Add(1),
+		sys: sys, cell: cell, cfg: cfg, session: session, life: sys.lives.Add(1),
 		log:   sys.log.With(slog.String("backend", cfg.Name)),
 		state: StateIdle, since: sys.now(), tools: cfg.Tools,
 		queue:   admission.New(cfg.Admission),
@@ -294,7 +307,8 @@ func (b *backend) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		b.self = ctx.Self()
-		if b.cfg.Eager {
+		b.held = b.cfg.held
+		if b.cfg.Eager && !b.held {
 			b.open()
 		}
 	case *actor.Restarting, *actor.Stopping:
@@ -332,7 +346,7 @@ func (b *backend) Receive(ctx actor.Context) {
 	case *ensureUp:
 		if b.conn == nil {
 			if r := b.wake(); r != nil {
-				b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, failed: r})
+				b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, origin: b.cfg.Origin, failed: r})
 			}
 		}
 	case *setDraining:
@@ -345,10 +359,25 @@ func (b *backend) Receive(ctx actor.Context) {
 		b.closedLife(m)
 	case *retire:
 		b.retiring = true
+	case *reconfigure:
+		b.reconfigured(m)
+	case *leave:
+		b.left(m)
+	case *follows:
+		if b.change != nil {
+			b.change.followed = m.any
+		}
+	case *drainDue:
+		b.drainDue(m)
+	case *shut:
+		b.shut(m)
+	case *release:
+		b.released()
 	case *viewBackend:
 		m.once.Do(func() { m.reply <- b.view() })
 	}
 	b.tellIdle()
+	b.settleChange()
 	if b.retiring && len(b.waiting)+len(b.runs)+len(b.control) == 0 {
 		ctx.Stop(ctx.Self())
 	}

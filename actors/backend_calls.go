@@ -20,6 +20,10 @@ func (b *backend) offer(o *offer) {
 		o.runTimeout = b.cfg.CallTimeout
 	}
 	o.idleTimeout = b.cfg.IdleTimeout
+	if b.change != nil && b.change.leaves && (o.call.Lane != broker.LaneControl || b.conn == nil) {
+		o.settle(outcome{refusal: b.removedRefusal()})
+		return
+	}
 	if r := cmp.Or(b.turnsAway(o), b.mismatch(o.call)); r != nil {
 		o.settle(outcome{refusal: r})
 		return
@@ -99,7 +103,7 @@ func identityRefusal(c *broker.Call, actual string, answered bool) *broker.Refus
 
 // pump starts what the queue lets run and arms the timer for what waits.
 func (b *backend) pump() {
-	for b.conn != nil {
+	for b.conn != nil && b.change == nil {
 		t, ok := b.queue.Next(b.sys.now())
 		if !ok {
 			break
@@ -108,7 +112,7 @@ func (b *backend) pump() {
 		delete(b.waiting, t.ID)
 		b.start(o)
 	}
-	if b.conn != nil && len(b.waiting) > 0 {
+	if b.conn != nil && len(b.waiting) > 0 && b.change == nil {
 		b.reclaim()
 	}
 	b.arm()
@@ -213,6 +217,7 @@ func (b *backend) runDone(m *runDone) {
 			answer := m.answer
 			out.answer = &answer
 			b.served(r.offer.call, out.answer)
+			b.leavesWork(r.offer, out.answer)
 		}
 	}
 	b.finish(r, out)
@@ -223,14 +228,14 @@ func (b *backend) runDone(m *runDone) {
 // of it was handed over to the one that is gone.
 func (b *backend) retry(r *run, m *runDone) bool {
 	f := m.failure
-	if f == nil || !f.Gone || f.Dispatched || r.retried || r.ctx.Err() != nil {
+	if f == nil || !f.Gone || f.Dispatched || r.retried || r.ctx.Err() != nil || (b.change != nil && b.change.leaves) {
 		return false
 	}
 	r.retried = true
 	if m.incarnation == b.incarnation {
 		b.lost(f.Cause)
 	}
-	if b.conn != nil {
+	if b.conn != nil && b.change == nil {
 		b.launch(r)
 		return true
 	}
@@ -261,6 +266,7 @@ func runRefusal(r *run, f *broker.Failure) *broker.Refusal {
 // finish gives the seat back and answers the owner.
 func (b *backend) finish(r *run, out outcome) {
 	delete(b.runs, r.offer.call.ID)
+	out.life = b.life
 	r.cancel(nil)
 	if r.offer.call.Lane != broker.LaneControl {
 		b.queue.Done(r.offer.call.ID, b.sys.now())
@@ -354,7 +360,7 @@ func (b *backend) tick() {
 		o.settle(outcome{refusal: broker.Refuse(broker.CodeQueueTimeout, "The call waited too long for a seat at "+b.cfg.Name+" and was not sent.",
 			map[string]any{"backend": b.cfg.Name, "waited_ms": now.Sub(o.offered).Milliseconds(), "in_flight": stats.InFlight, "seats": stats.Seats}).Retry(time.Second)})
 	}
-	if b.conn == nil && !b.opening && b.wantUp() && !now.Before(b.backoffUntil) {
+	if b.conn == nil && !b.opening && !b.blocked() && b.wantUp() && !now.Before(b.backoffUntil) {
 		b.open()
 	}
 	b.pump()
@@ -363,7 +369,7 @@ func (b *backend) tick() {
 // arm sets the one timer to the next time at which something is due.
 func (b *backend) arm() {
 	next, ok := b.queue.NextExpiry()
-	if b.state == StateBackoff && b.wantUp() && (!ok || b.backoffUntil.Before(next)) {
+	if b.state == StateBackoff && !b.blocked() && b.wantUp() && (!ok || b.backoffUntil.Before(next)) {
 		next, ok = b.backoffUntil, true
 	}
 	if look := b.sys.now().Add(awayLook); len(b.waiting) > 0 && b.mayBeAway() && (!ok || look.Before(next)) {

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -32,19 +31,19 @@ func (m *awaitIdle) Reject(error) { m.settle() }
 // renewLife ends the present incarnation and begins another. What still runs
 // ends with it and is answered as such.
 type renewLife struct {
-	reply chan<- renewedLife // capacity 1
+	reply chan<- renewal // capacity 1
 	once  sync.Once
 }
 
-type renewedLife struct {
+type renewal struct {
 	ended   int
 	refusal *broker.Refusal
 }
 
-func (m *renewLife) settle(r renewedLife) { m.once.Do(func() { m.reply <- r }) }
+func (m *renewLife) settle(r renewal) { m.once.Do(func() { m.reply <- r }) }
 
 // Reject begins no life.
-func (m *renewLife) Reject(error) { m.settle(renewedLife{refusal: stoppingRefusal()}) }
+func (m *renewLife) Reject(error) { m.settle(renewal{refusal: stoppingRefusal()}) }
 
 // closedLife reports that the connection of an incarnation is closed, so that
 // the next may begin: there are never two.
@@ -59,8 +58,8 @@ func (b *backend) turnsAway(o *offer) *broker.Refusal {
 	return b.draining.Refuse(b.cfg.Name)
 }
 
-// left is how many calls and jobs run or wait.
-func (b *backend) left() int {
+// remaining is how many calls and jobs run or wait.
+func (b *backend) remaining() int {
 	n := len(b.waiting)
 	for _, r := range b.runs {
 		if r.offer.call.Lane != broker.LaneControl {
@@ -84,7 +83,7 @@ func (b *backend) awaitIdle(m *awaitIdle) {
 
 // tellIdle tells those who wait that nothing is left.
 func (b *backend) tellIdle() {
-	if len(b.idlers) == 0 || b.left() > 0 {
+	if len(b.idlers) == 0 || b.remaining() > 0 {
 		return
 	}
 	for _, m := range b.idlers {
@@ -93,11 +92,12 @@ func (b *backend) tellIdle() {
 	b.idlers = nil
 }
 
-// renew ends the present life. One that is being opened is new already, and an
-// instance that is not up has nothing to end.
+// renew ends the present life. One that is being opened is new already, one that
+// drains gives way to a new one anyhow, and an instance that is not up has
+// nothing to end.
 func (b *backend) renew(m *renewLife) {
-	if b.opening || b.conn == nil && b.session != "" {
-		m.settle(renewedLife{})
+	if b.opening || b.blocked() || b.conn == nil && b.session != "" {
+		m.settle(renewal{})
 		return
 	}
 	ended := 0
@@ -109,19 +109,17 @@ func (b *backend) renew(m *renewLife) {
 	conn := b.conn
 	if conn == nil {
 		b.restart()
-		m.settle(renewedLife{})
+		m.settle(renewal{})
 		return
 	}
 	b.drop("an operator restarted it")
 	// Nobody opens a life before this one is gone.
-	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
-	b.opening, b.openCancel = true, cancel
+	b.opening, b.openCancel = true, func() {}
 	self, closed := b.self, &closedLife{life: b.life}
 	b.sys.work.Go(func() {
-		defer cancel()
-		b.sys.closed(ctx, conn)
+		b.sys.closeNow(conn)
 		b.sys.send(self, closed)
-		m.settle(renewedLife{ended: ended})
+		m.settle(renewal{ended: ended})
 	})
 }
 
@@ -131,7 +129,9 @@ func (b *backend) closedLife(m *closedLife) {
 		return
 	}
 	b.opening = false
-	b.restart()
+	if !b.blocked() { // else a change of the configuration begins the next life
+		b.restart()
+	}
 }
 
 // restart opens a life without regard to earlier failures.

@@ -127,7 +127,7 @@ func (b *backend) relist(m *relist) {
 }
 
 func (b *backend) relisted(m *relisted) {
-	if m.life != b.life || m.incarnation != b.incarnation || b.conn == nil {
+	if m.life != b.life || m.incarnation != b.incarnation || b.conn == nil || b.change != nil {
 		return
 	}
 	if m.err != nil {
@@ -137,5 +137,5 @@ func (b *backend) relisted(m *relisted) {
 	b.inc.Tools, b.inc.Flags = m.tools, m.flags
 	n := len(m.tools)
 	b.tools = &n
-	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, inc: b.inc})
+	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, origin: b.cfg.Origin, inc: b.inc})
 }

@@ -15,7 +15,7 @@ import (
 
 // wake makes sure that a start is under way, or says why none is.
 func (b *backend) wake() *broker.Refusal {
-	if b.conn != nil || b.opening {
+	if b.conn != nil || b.opening || b.blocked() {
 		return nil
 	}
 	now := b.sys.now()
@@ -72,7 +72,7 @@ func openUpstream(ctx context.Context, u Upstream, hear broker.Hear) (conn broke
 }
 
 func (b *backend) setState(s BackendState) {
-	if b.session == "" {
+	if b.session == "" && (b.change == nil || !b.change.leaves) { // else the name may be another's
 		now := lastSeen{state: s}
 		if s == StateReady {
 			now.runtimeID = b.inc.RuntimeID
@@ -92,6 +92,10 @@ func (b *backend) opened(m *opened) {
 		return
 	}
 	b.opening = false
+	if b.change != nil { // it was told to end
+		m.Reject(errActorStopped)
+		return
+	}
 	if m.err != nil {
 		b.openFailed(m.err)
 		return
@@ -109,7 +113,7 @@ func (b *backend) opened(m *opened) {
 	}
 	b.setState(StateReady)
 	b.log.Info("backend is ready", slog.String("runtime_id", b.inc.RuntimeID), slog.Int("tools", n))
-	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, inc: b.inc})
+	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, origin: b.cfg.Origin, inc: b.inc})
 	b.watch()
 	b.tell(&tell{all: true})
 	b.renewed()
@@ -161,7 +165,7 @@ func (b *backend) openFailed(err error) {
 	if open != nil && open.Stderr != "" {
 		r.Detail["stderr"] = open.Stderr
 	}
-	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, failed: r})
+	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, origin: b.cfg.Origin, failed: r})
 	b.refuseWaiting(r, state == StateRefused || b.failures >= maxOpenFailures, false)
 	b.arm()
 }
@@ -198,7 +202,7 @@ func (b *backend) died(m *died) {
 	}
 	next := b.inc.PerCall
 	b.lost(cause)
-	if next {
+	if next && !b.blocked() {
 		b.open()
 	}
 	b.arm()
@@ -228,7 +232,9 @@ func (b *backend) drop(cause string) {
 	}
 	b.backoffUntil = now.Add(b.backoff.NextBackOff())
 	b.triedEarly = false
-	b.setState(StateBackoff)
+	if b.change == nil {
+		b.setState(StateBackoff)
+	}
 }
 
 // turnedAway takes the word of a call that the backend no longer accepts our
@@ -268,6 +274,12 @@ func (b *backend) giveUp() {
 		b.conn = nil
 	}
 	b.setState(StateStopped)
+	if c := b.change; c != nil {
+		c.timer.Stop()
+		if c.leaves {
+			b.sys.send(b.sys.supervisor, &gone{pid: b.self.Id})
+		}
+	}
 }
 
 func (b *backend) view() BackendView {

@@ -134,9 +134,20 @@ func (s *System) boundFor(ctx context.Context, p broker.Principal, b *Binding) (
 	return nil, nil, broker.Refuse(broker.CodeOverloaded, "Instances come and go too fast; try again.", nil).Retry(time.Second)
 }
 
-// profileOf finds the exact profile of a backend, be it configured or brought.
+// profileOf finds the exact profile of a backend, be it configured or brought. Of
+// one that is not listed, or is configured no more, it is the profile before the
+// last change of the configuration: a life that drains has those verbs.
 func (s *System) profileOf(backend string) (*catalog.Profile, bool) {
-	if p, ok := s.snapshot.Load().Profile(backend); ok {
+	p, ok := s.snapshot.Load().Profile(backend)
+	if ok && len(p.Pending()) == 0 {
+		return p, true
+	}
+	if former := s.former.Load(); former != nil {
+		if was, had := former.Profile(backend); had && len(was.Pending()) == 0 {
+			return was, true
+		}
+	}
+	if ok {
 		return p, true
 	}
 	if snapshot, ok := s.BoundCatalog(backend); ok {
@@ -148,7 +159,7 @@ func (s *System) profileOf(backend string) (*catalog.Profile, bool) {
 // rebuildBound prepares the catalogs of sessions that bring an instance. They
 // are built when one does.
 func (s *supervisor) rebuildBound(generation uint64, sources []catalog.Source) {
-	made := map[string]func() *catalog.Snapshot{}
+	made, settings := map[string]func() *catalog.Snapshot{}, s.settings
 	for _, b := range s.sys.opts.Bindable {
 		name := b.Source.Backend
 		at := slices.IndexFunc(sources, func(src catalog.Source) bool { return src.Backend == name })
@@ -157,7 +168,7 @@ func (s *supervisor) rebuildBound(generation uint64, sources []catalog.Source) {
 		}
 		with := slices.DeleteFunc(slices.Clone(sources), func(src catalog.Source) bool { return src.Backend == name })
 		with = append(with, b.Source)
-		made[name] = sync.OnceValue(func() *catalog.Snapshot { return s.sys.checkedBound(name, generation, with) })
+		made[name] = sync.OnceValue(func() *catalog.Snapshot { return s.sys.checkedBound(name, generation, with, settings) })
 	}
 	s.sys.boundCatalogs.Store(made)
 }
@@ -165,8 +176,8 @@ func (s *supervisor) rebuildBound(generation uint64, sources []catalog.Source) {
 // checkedBound builds the catalog of sessions that bring an instance and has it
 // pass the self-check like every other. One that does not is not served: the one
 // before it is, if there is one; else nil.
-func (s *System) checkedBound(surface string, generation uint64, sources []catalog.Source) *catalog.Snapshot {
-	snapshot, _, faults := parity.Build(generation, sources, s.opts.Catalog)
+func (s *System) checkedBound(surface string, generation uint64, sources []catalog.Source, settings catalog.Settings) *catalog.Snapshot {
+	snapshot, _, faults := parity.Build(generation, sources, settings)
 	for _, f := range faults {
 		s.log.Error("the catalog of sessions that bring an instance does not pass its self-check", slog.String("surface", surface),
 			slog.String("check", f.Check), slog.String("backend", f.Backend), slog.String("verb", f.Verb), slog.String("reason", f.Reason))

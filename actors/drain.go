@@ -132,9 +132,9 @@ func (s *System) Renew(ctx context.Context, backend string) (ended int, refusal 
 	if perSession {
 		pids = pids[1:]
 	}
-	var replies []chan renewedLife
+	var replies []chan renewal
 	for _, pid := range pids {
-		reply := make(chan renewedLife, 1)
+		reply := make(chan renewal, 1)
 		s.send(pid, &renewLife{reply: reply})
 		replies = append(replies, reply)
 	}

@@ -88,6 +88,7 @@ type conn struct {
 	perCall  bool // it finds out with each call who answers
 	done     chan struct{}
 	once     sync.Once
+	closed   func() // at its end; nil: nobody asks
 }
 
 func (c *conn) Incarnation() broker.Incarnation {
@@ -133,7 +134,14 @@ func (c *conn) Close(context.Context) error {
 	return nil
 }
 
-func (c *conn) die() { c.once.Do(func() { close(c.done) }) }
+func (c *conn) die() {
+	c.once.Do(func() {
+		close(c.done)
+		if c.closed != nil {
+			c.closed()
+		}
+	})
+}
 
 func tool(name string) broker.Tool {
 	return broker.Tool{Name: name, Raw: json.RawMessage(`{"name":"` + name + `","inputSchema":{"type":"object"}}`)}

@@ -129,6 +129,8 @@ type job struct {
 	cancels []*cancelJob      // wait for the outcome to be durable
 	retry   *backoff.ExponentialBackOff
 	poll    string // call id of the poll in flight
+	voided  string // call id of a poll that another life may answer
+	life    uint64 // of the backend, in which tracked work began
 	fetch   bool   // the poll is for the result of a task that has ended
 	checked bool   // a recovered job's backend has shown the recorded runtime id
 	noted   time.Time
@@ -149,7 +151,7 @@ func newJob(sys *System, start *jobStart) *job {
 		if start.adopt != nil {
 			now := sys.now()
 			j.record.Status, j.record.StartedAt, j.record.Tracking, j.record.Promoted = broker.JobRunning, &now, start.track, true
-			j.record.RuntimeID = start.adopt.answer.RuntimeID
+			j.record.RuntimeID, j.life = start.adopt.answer.RuntimeID, start.adopt.life
 			j.asked = start.adopt.timing.Started
 			j.beside()
 		}
@@ -197,6 +199,10 @@ func (j *job) Receive(ctx actor.Context) {
 		j.pollNow()
 	case *tellTask:
 		j.tellTask(m)
+	case *recheck:
+		j.recheck()
+	case *backendGone:
+		j.backendGone()
 	case *retryWrite:
 		j.write()
 	}
@@ -220,7 +226,7 @@ func (j *job) started() {
 
 // toTrack asks for polls of the job.
 func (j *job) toTrack() *track {
-	return &track{id: j.record.ID, pid: j.self, backend: j.start.backend, pace: j.pace()}
+	return &track{id: j.record.ID, pid: j.self, backend: j.start.backend, life: j.life, pace: j.pace()}
 }
 
 // answer tells the session what its caller gets.

@@ -36,6 +36,7 @@ func (j *job) outcome(m *outcome) {
 	case stepAccepted, stepStart, stepRunning:
 		j.asked = m.timing.Started
 		if t := j.sys.trackable(j.start.req.Call, m.answer); t != nil {
+			j.life = m.life
 			j.follow(*t, m.answer.RuntimeID)
 			return
 		}

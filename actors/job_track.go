@@ -188,6 +188,11 @@ func (j *job) polled(m *outcome) {
 	if j.step != stepTrack {
 		return
 	}
+	if j.voided == m.callID {
+		j.voided = ""
+		j.report()
+		return
+	}
 	now := j.sys.now()
 	if m.refusal != nil {
 		if !j.checked && (m.refusal.Code == broker.CodeInstanceMismatch || m.refusal.Code == broker.CodeIdentityUnavailable) {

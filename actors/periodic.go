@@ -29,12 +29,17 @@ func (s *supervisor) track(m *track) {
 	}
 	s.tracks[m.id] = t
 	s.nextPoll(m.id, t)
+	s.followedAt(m.backend)
+	if now, renewed := s.lives[m.backend.Id]; renewed && m.life != 0 && m.life < now {
+		s.sys.send(m.pid, &recheck{}) // the life in which it began is over already
+	}
 }
 
 func (s *supervisor) untrack(id string) {
 	if t, ok := s.tracks[id]; ok {
 		t.timer.Stop()
 		delete(s.tracks, id)
+		s.followedAt(t.backend)
 	}
 }
 
@@ -113,9 +118,11 @@ func (s *supervisor) prune() {
 }
 
 // loseTracked ends a recovered job whose backend is no longer configured.
-func (s *System) loseTracked(j broker.Job) {
-	s.changeJob(j.ID, broker.JobChange{To: broker.JobLost, At: s.now(), Reason: broker.CodeTrackedWorkLost,
-		Message: "The backend " + j.Backend + " that holds this work is no longer configured; what became of it is unknown."})
+func (s *System) loseTracked(j broker.Job) { s.changeJob(j.ID, s.unconfigured(j)) }
+
+func (s *System) unconfigured(j broker.Job) broker.JobChange {
+	return broker.JobChange{To: broker.JobLost, At: s.now(), Reason: broker.CodeTrackedWorkLost,
+		Message: "The backend " + j.Backend + " that holds this work is no longer configured; what became of it is unknown."}
 }
 
 // loseBrought ends a recovered job whose work is in an instance that a session

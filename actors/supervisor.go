@@ -27,6 +27,7 @@ const (
 // listed reports a backend's new incarnation, or why there is none.
 type listed struct {
 	backend string
+	origin  string // what was reached under the name
 	inc     broker.Incarnation
 	failed  *broker.Refusal
 }
@@ -70,6 +71,7 @@ type track struct {
 	id      string
 	pid     *actor.PID
 	backend *actor.PID   // that holds the work
+	life    uint64       // of the backend, in which the work began; 0: of an earlier broker
 	pace    *broker.Pace // nil: the usual
 }
 
@@ -105,6 +107,9 @@ type supervisor struct {
 	// owned by the actor
 	self       *actor.PID
 	sources    map[string]*catalog.Source
+	settings   catalog.Settings
+	lives      map[string]uint64   // by actor: the present life of backends that were renewed
+	draining   map[string]bool     // by actor
 	unlisted   map[string]unlisted // backends whose start failed before anything was listed
 	generation uint64
 	told       map[catalog.Quarantined]bool // what was logged and still stands
@@ -119,7 +124,7 @@ type supervisor struct {
 }
 
 func newSupervisor(sys *System) *supervisor {
-	return &supervisor{sys: sys, log: sys.log, sources: map[string]*catalog.Source{}, unlisted: map[string]unlisted{}, told: map[catalog.Quarantined]bool{}, keeps: map[string]*keeping{},
+	return &supervisor{sys: sys, log: sys.log, settings: sys.opts.Catalog, lives: map[string]uint64{}, draining: map[string]bool{}, sources: map[string]*catalog.Source{}, unlisted: map[string]unlisted{}, told: map[catalog.Quarantined]bool{}, keeps: map[string]*keeping{},
 		jobs: map[string]*actor.PID{}, tracks: map[string]*tracked{}, timers: map[string]*time.Timer{}}
 }
 
@@ -159,6 +164,12 @@ func (s *supervisor) Receive(ctx actor.Context) {
 		s.accept(m)
 	case *kept:
 		s.kept(m)
+	case *reconfigureAll:
+		s.reconfigure(ctx, m)
+	case *renewedLife:
+		s.renewedLife(m)
+	case *gone:
+		s.gone(m)
 	case *jobEnded:
 		delete(s.jobs, m.callID)
 		s.untrack(m.id)
@@ -222,13 +233,10 @@ func (s *supervisor) stopTimers() {
 }
 
 func (s *supervisor) spawnBackend(ctx actor.Context, cfg BackendConfig, session string) *actor.PID {
-	name := "backend/" + cfg.Name
-	if session != "" {
-		s.spawned++
-		name += "/" + strconv.FormatUint(s.spawned, 10)
-	}
-	sys := s.sys
-	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newBackend(sys, cfg, session) },
+	s.spawned++ // one of the same name may still be leaving
+	name := "backend/" + cfg.Name + "/" + strconv.FormatUint(s.spawned, 10)
+	sys, cell := s.sys, newCell(cfg)
+	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newBackend(sys, cell, session) },
 		actor.WithMailbox(mailbox(backendMailbox))), name)
 	if err != nil {
 		s.log.Error("a backend actor could not be spawned", slog.String("backend", cfg.Name), slog.String("cause", err.Error()))
@@ -305,13 +313,18 @@ func (s *supervisor) closeSession(key string) {
 	s.sys.Forget(key)
 	s.sys.send(v.(*sessionRef).pid, &endSession{})
 	s.sys.instances.Range(func(k, pid any) bool {
-		if strings.HasSuffix(k.(string), "\x00"+key) {
+		if _, session, _ := cutInstance(k.(string)); session == key {
 			s.sys.instances.Delete(k)
+			delete(s.lives, pid.(*actor.PID).Id)
+			delete(s.draining, pid.(*actor.PID).Id)
 			s.sys.send(pid.(*actor.PID), &retire{})
 		}
 		return true
 	})
 }
+
+// cutInstance gives the backend and the session of an instance's key.
+func cutInstance(key string) (backend, session string, ok bool) { return strings.Cut(key, "\x00") }
 
 func (s *supervisor) openInstance(ctx actor.Context, m *openInstance) {
 	key := m.backend + "\x00" + m.session

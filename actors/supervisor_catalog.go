@@ -58,7 +58,7 @@ func (k *keeping) say(events []broker.Event) {
 // start.
 func (s *supervisor) listed(m *listed) {
 	src, ok := s.sources[m.backend]
-	if !ok {
+	if !ok || m.origin != s.origin(m.backend) { // what it was reached as before a change
 		return
 	}
 	if m.failed != nil {
@@ -103,7 +103,7 @@ func (s *supervisor) rebuild() {
 	for _, src := range s.sources {
 		sources = append(sources, *src)
 	}
-	snapshot, quarantined, faults := parity.Build(s.generation, sources, s.sys.opts.Catalog)
+	snapshot, quarantined, faults := parity.Build(s.generation, sources, s.settings)
 	told := map[catalog.Quarantined]bool{}
 	for _, q := range quarantined {
 		if told[q] = true; s.told[q] {

@@ -91,11 +91,14 @@ type System struct {
 
 	// shared, safe
 	snapshot      atomic.Pointer[catalog.Snapshot]
+	former        atomic.Pointer[catalog.Snapshot] // before the last change of the configuration; nil: there was none
 	lists         atomic.Pointer[listState]
 	backends      sync.Map // name -> *backendRef
 	states        sync.Map // name -> lastSeen, of shared backends
 	drains        sync.Map // name -> *drain.Notice; changed by the supervisor
 	instances     sync.Map // backend NUL session -> *actor.PID
+	leaving       sync.Map // actor's id -> *leavingRef
+	disabled      atomic.Pointer[[]BackendView]
 	bound         sync.Map // id -> *boundRef
 	boundCount    atomic.Int64
 	boundCatalogs atomic.Value // map[string]func() *catalog.Snapshot, by surface
@@ -165,6 +168,7 @@ func Start(opts Options) (*System, error) {
 		opts: opts, log: opts.Logger, now: opts.Now,
 		budget: admission.NewBudget(opts.MaxBytesInFlight), shares: admission.NewShares(), started: make(chan struct{}),
 	}
+	s.disabled.Store(&opts.Disabled)
 	if opts.Proofs != nil {
 		s.gate = newProofGate(*opts.Proofs, s)
 	}
@@ -382,14 +386,13 @@ func (s *System) send(pid *actor.PID, msg any) { s.root.Send(pid, msg) }
 
 // closeConn ends a connection off the mailbox, within a limit.
 func (s *System) closeConn(conn broker.Conn) {
-	s.work.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
-		defer cancel()
-		s.closed(ctx, conn)
-	})
+	s.work.Go(func() { s.closeNow(conn) })
 }
 
-func (s *System) closed(ctx context.Context, conn broker.Conn) {
+// closeNow ends a connection and returns when it has ended, within a limit.
+func (s *System) closeNow(conn broker.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+	defer cancel()
 	if err := conn.Close(ctx); err != nil {
 		s.log.Warn("a backend connection did not close cleanly", slog.String("cause", err.Error()))
 	}
@@ -474,7 +477,7 @@ func (s *System) holdHook(req *Request) func(context.Context, string) *broker.Re
 
 // hasVerb reports whether a backend lists a verb of its own under this name.
 func (s *System) hasVerb(backend, verb string) bool {
-	p, ok := s.snapshot.Load().Profile(backend)
+	p, ok := s.profileOf(backend)
 	if !ok {
 		return false
 	}

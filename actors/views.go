@@ -84,7 +84,7 @@ func (s *System) Standing(backend string) (availability, runtimeID string) {
 	switch now.state {
 	case StateIdle, StateReady:
 		return Ready, now.runtimeID
-	case StateStarting:
+	case StateStarting, StateDraining:
 		return Starting, ""
 	}
 	return Down, ""
@@ -141,7 +141,13 @@ func (s *System) Backends(ctx context.Context) []BackendView {
 		ask(v.(*boundRef).shown(), v.(*boundRef).pid)
 		return true
 	})
-	out := slices.Clone(s.opts.Disabled)
+	s.leaving.Range(func(_, v any) bool {
+		cfg := v.(*leavingRef).cfg
+		cfg.Name += " (leaving)"
+		ask(cfg, v.(*leavingRef).pid)
+		return true
+	})
+	out := slices.Clone(*s.disabled.Load())
 	for _, a := range all {
 		v := BackendView{}
 		select {
@@ -253,6 +259,10 @@ func (s *System) Stop(ctx context.Context) {
 		})
 		s.instances.Range(func(_, pid any) bool {
 			s.stopActor(pid.(*actor.PID))
+			return true
+		})
+		s.leaving.Range(func(_, v any) bool {
+			s.stopActor(v.(*leavingRef).pid)
 			return true
 		})
 		told, cancel := context.WithTimeout(context.Background(), viewLimit)

@@ -85,24 +85,26 @@ const (
 	CodeCredentialsFull     Code = "too_many_credentials"
 	CodeCredentialFile      Code = "credential_file_missing"
 
-	CodeMissingIDs         Code = "missing_ids"
-	CodeMissingEventID     Code = "missing_event_id"
-	CodeEventNotFound      Code = "event_not_found"
-	CodeUnknownEntityType  Code = "unknown_entity_type"
-	CodeMissingContent     Code = "missing_content"
-	CodeMissingAuthorName  Code = "missing_author_name"
-	CodeMissingParticipant Code = "missing_participant_key"
-	CodeMissingDisplayName Code = "missing_display_name"
-	CodeMissingSubject     Code = "missing_subject"
-	CodeMissingClaimID     Code = "missing_claim_id"
-	CodeInvalidParticipant Code = "invalid_participant_key"
-	CodeInvalidRoomKey     Code = "invalid_room_key"
-	CodeInvalidAction      Code = "invalid_action"
-	CodeInvalidRuntime     Code = "invalid_runtime"
-	CodeSignalNotWake      Code = "signal_not_wake"
-	CodeWakeNotAddressed   Code = "wake_not_addressed_to_caller"
-	CodeWakeOwnerOnly      Code = "wake_owner_only"
-	CodeServerPath         Code = "server_path_forbidden"
+	CodeMissingIDs           Code = "missing_ids"
+	CodeMissingEventID       Code = "missing_event_id"
+	CodeEventNotFound        Code = "event_not_found"
+	CodeUnknownEntityType    Code = "unknown_entity_type"
+	CodeMissingContent       Code = "missing_content"
+	CodeMissingAuthorName    Code = "missing_author_name"
+	CodeMissingParticipant   Code = "missing_participant_key"
+	CodeMissingDisplayName   Code = "missing_display_name"
+	CodeMissingSubject       Code = "missing_subject"
+	CodeMissingClaimID       Code = "missing_claim_id"
+	CodeInvalidParticipant   Code = "invalid_participant_key"
+	CodeInvalidRoomKey       Code = "invalid_room_key"
+	CodeInvalidAction        Code = "invalid_action"
+	CodeInvalidRuntime       Code = "invalid_runtime"
+	CodeSignalNotWake        Code = "signal_not_wake"
+	CodeWakeNotAddressed     Code = "wake_not_addressed_to_caller"
+	CodeWakeOwnerOnly        Code = "wake_owner_only"
+	CodeServerPath           Code = "server_path_forbidden"
+	CodeConfigurationRefused Code = "configuration_refused"
+	CodeReloadInProgress     Code = "reload_in_progress"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -180,24 +182,26 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeCredentialsFull:     {false},
 	CodeCredentialFile:      {false},
 
-	CodeMissingIDs:         {false},
-	CodeMissingEventID:     {false},
-	CodeEventNotFound:      {false},
-	CodeUnknownEntityType:  {false},
-	CodeMissingContent:     {false},
-	CodeMissingAuthorName:  {false},
-	CodeMissingParticipant: {false},
-	CodeMissingDisplayName: {false},
-	CodeMissingSubject:     {false},
-	CodeMissingClaimID:     {false},
-	CodeInvalidParticipant: {false},
-	CodeInvalidRoomKey:     {false},
-	CodeInvalidAction:      {false},
-	CodeInvalidRuntime:     {false},
-	CodeSignalNotWake:      {false},
-	CodeWakeNotAddressed:   {false},
-	CodeWakeOwnerOnly:      {false},
-	CodeServerPath:         {false},
+	CodeMissingIDs:           {false},
+	CodeMissingEventID:       {false},
+	CodeEventNotFound:        {false},
+	CodeUnknownEntityType:    {false},
+	CodeMissingContent:       {false},
+	CodeMissingAuthorName:    {false},
+	CodeMissingParticipant:   {false},
+	CodeMissingDisplayName:   {false},
+	CodeMissingSubject:       {false},
+	CodeMissingClaimID:       {false},
+	CodeInvalidParticipant:   {false},
+	CodeInvalidRoomKey:       {false},
+	CodeInvalidAction:        {false},
+	CodeInvalidRuntime:       {false},
+	CodeSignalNotWake:        {false},
+	CodeWakeNotAddressed:     {false},
+	CodeWakeOwnerOnly:        {false},
+	CodeServerPath:           {false},
+	CodeConfigurationRefused: {false},
+	CodeReloadInProgress:     {true},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

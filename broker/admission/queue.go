@@ -82,11 +82,7 @@ type Queue struct {
 
 // New makes an empty queue.
 func New(l Limits) *Queue {
-	l.Seats = max(1, l.Seats)
-	if l.JobSeats < 1 {
-		l.JobSeats = l.Seats - 1
-	}
-	l.JobSeats = min(max(1, l.JobSeats), l.Seats)
+	l = l.clamped()
 	flows := &pool{}
 	q := &Queue{
 		limits: l,
@@ -97,6 +93,35 @@ func New(l Limits) *Queue {
 	q.deadlines.moved = func(e *entry, i int) { e.due = i }
 	q.deadlines.less = func(a, b *entry) bool { return a.deadline.Before(b.deadline) }
 	return q
+}
+
+func (l Limits) clamped() Limits {
+	l.Seats = max(1, l.Seats)
+	if l.JobSeats < 1 {
+		l.JobSeats = l.Seats - 1
+	}
+	l.JobSeats = min(max(1, l.JobSeats), l.Seats)
+	return l
+}
+
+// Resize puts other limits in force. Nothing that was let in is turned away:
+// what runs keeps its seats, what waits keeps its place and its deadline. A
+// ticket that costs more than there are seats now costs all of them, and goes
+// behind the others of its session.
+func (q *Queue) Resize(l Limits) {
+	q.limits = l.clamped()
+	q.calls.limit, q.jobs.limit = l.MaxQueuedCalls, l.MaxQueuedJobs
+	for e := q.arrival.first; e != nil; e = e.links[inArrival].next {
+		if e.Cost > q.limits.Seats {
+			if q.turn == e {
+				q.turn = nil
+			}
+			lane := q.laneOf(e.Lane)
+			lane.remove(e)
+			e.Cost = q.limits.Seats
+			lane.add(e)
+		}
+	}
 }
 
 // Offer puts a ticket into its lane and returns nil, or refuses it. A ticket

@@ -73,6 +73,8 @@ func (a *access) say(b *running) {
 }
 
 func (b *running) hasBackend(name string) bool {
+	b.reload.mu.Lock() // a reload replaces the configuration
+	defer b.reload.mu.Unlock()
 	for _, c := range b.cfg.Backends {
 		if c.Name == name {
 			return true

@@ -51,9 +51,19 @@ type profileReport struct {
 }
 
 func (a *app) runCheckConfig(path string) error {
-	cfg, dir, err := a.loadConfig(path)
+	report, err := a.checkConfig(path)
 	if err != nil {
 		return err
+	}
+	return a.showConfigReport(report)
+}
+
+// checkConfig says what a broker would make of a configuration; what it would
+// refuse to start with is the error.
+func (a *app) checkConfig(path string) (configReport, error) {
+	cfg, dir, err := a.loadConfig(path)
+	if err != nil {
+		return configReport{}, err
 	}
 	b := &running{cfg: cfg, configDir: dir, getenv: a.getenv, log: slog.New(slog.DiscardHandler), started: time.Now(), tier: readTier(a.getenv)}
 	report := configReport{Success: true, Backends: len(cfg.Backends)}
@@ -69,7 +79,7 @@ func (a *app) runCheckConfig(path string) error {
 	opts := actors.Options{Catalog: catalogSettings(cfg, b.countCosts())}
 	b.addSources(&opts)
 	if err := actors.CheckCatalog(opts.Sources, opts.Catalog); err != nil {
-		return usage("The configuration is refused: " + sentence(err))
+		return report, usage("The configuration is refused: " + sentence(err))
 	}
 	snapshot, quarantined, _ := parity.Build(0, opts.Sources, opts.Catalog)
 	if faults := parity.Check(parity.Input{Snapshot: snapshot, Sources: opts.Sources, Settings: opts.Catalog, Thorough: true}); len(faults) > 0 {
@@ -77,7 +87,7 @@ func (a *app) runCheckConfig(path string) error {
 		for _, fault := range faults {
 			f.more = append(f.more, fault.String())
 		}
-		return f
+		return report, f
 	}
 	for _, q := range quarantined {
 		report.Notes = append(report.Notes, q.Subject()+" ("+q.Code+"): "+q.Reason)
@@ -93,7 +103,7 @@ func (a *app) runCheckConfig(path string) error {
 			report.Unknown = p.Pending()
 		}
 	}
-	return a.showConfigReport(report)
+	return report, nil
 }
 
 func (a *app) showConfigReport(report configReport) error {

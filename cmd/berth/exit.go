@@ -30,7 +30,7 @@ var exitTable = []struct {
 	meaning string
 }{
 	{exitOK, "It is done; what was asked for is on standard output."},
-	{exitOutcome, "The tool answered with an error, or the job ended other than Succeeded. The answer is on standard output."},
+	{exitOutcome, "The tool answered with an error, or the job ended other than Succeeded, or `berth doctor` found something wrong. The answer is on standard output."},
 	{exitUsage, "The command line is wrong. Nothing was done."},
 	{exitNoBroker, "No broker runs for this state directory."},
 	{exitRefused, "The broker refused; the code says why."},
@@ -43,13 +43,15 @@ var exitTable = []struct {
 // Codes of failures that never cross the wire. The broker's own are in
 // package broker.
 const (
-	codeUsage    = "usage"
-	codeFailed   = "failed"
-	codeJournal  = "journal_problems"
-	codeNotYet   = "still_running"
-	codeOutcome  = "not_succeeded"
-	codeStopped  = "interrupted"
-	codeNoBroker = string(broker.CodeBrokerNotRunning)
+	codeUsage   = "usage"
+	codeFailed  = "failed"
+	codeJournal = "journal_problems"
+	codeNotYet  = "still_running"
+	codeOutcome = "not_succeeded"
+	// codeUnhealthy is what `berth doctor` says when something is wrong.
+	codeUnhealthy = "problems_found"
+	codeStopped   = "interrupted"
+	codeNoBroker  = string(broker.CodeBrokerNotRunning)
 )
 
 // failure is why a command ends with another exit code than 0.

@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/broker"
+	"berth/broker/config"
 	"berth/journal"
 	"berth/journal/archive"
 	"berth/transport/rest"
@@ -32,19 +34,37 @@ func clearStaging(state string) error {
 type inspector struct {
 	journal  *journal.Journal
 	state    string
-	settings json.RawMessage
-	redacted int
+	settings atomic.Pointer[settingsCopy]
 	one      sync.Mutex // held from the start of a backup until it was sent, and during a restore
 }
 
 // options are what goes into an archive beside the journal.
 func (i *inspector) options() archive.Options {
-	return archive.Options{Version: buildVersion(), Now: time.Now, Settings: i.settings, Redacted: i.redacted}
+	settings := &settingsCopy{}
+	if known := i.settings.Load(); known != nil {
+		settings = known
+	}
+	return archive.Options{Version: buildVersion(), Now: time.Now, Settings: settings.text, Redacted: settings.redacted}
+}
+
+// settingsCopy are the settings in use as a backup has them.
+type settingsCopy struct {
+	text     json.RawMessage
+	redacted int
+}
+
+// copySettings takes the settings that are in force from now on.
+func (i *inspector) copySettings(cfg *config.Config) error {
+	text, redacted, err := cfg.Redacted()
+	if err == nil {
+		i.settings.Store(&settingsCopy{text, redacted})
+	}
+	return err
 }
 
 func (b *running) inspector() (*inspector, error) {
-	settings, redacted, err := b.cfg.Redacted()
-	return &inspector{journal: b.journal, state: b.dir.Root(), settings: settings, redacted: redacted}, err
+	i := &inspector{journal: b.journal, state: b.dir.Root()}
+	return i, i.copySettings(b.cfg)
 }
 
 // heldArchive is an archive that is sent; its file has no name any more.

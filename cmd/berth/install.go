@@ -96,22 +96,9 @@ func (a *app) runInstall(o installOptions) error {
 }
 
 func (a *app) planInstall(o installOptions) (install.Registration, error) {
-	home, err := os.UserHomeDir()
-	if err != nil && o.scope == install.ScopeUser {
-		return install.Registration{}, fmt.Errorf("find the home directory: %w", err)
-	}
-	project, err := os.Getwd()
-	if err != nil && o.scope == install.ScopeProject {
-		return install.Registration{}, fmt.Errorf("find the project directory: %w", err)
-	}
-	options := install.Options{Via: o.via, Scope: o.scope, Profile: o.profile, URL: o.url, TokenEnv: o.tokenEnv,
-		BerthPath: ownPath(), Home: home, ProjectDir: project}
-	options.ClaudeConfigDir, _ = a.getenv("CLAUDE_CONFIG_DIR")
-	options.CodexHome, _ = a.getenv("CODEX_HOME")
-	if chosen, _ := a.getenv(statedir.EnvDir); a.stateDirFlag != "" || chosen != "" {
-		if options.StateDir, err = a.stateDir(); err != nil {
-			return install.Registration{}, err
-		}
+	options, err := a.installOptions(o)
+	if err != nil {
+		return install.Registration{}, err
 	}
 	if o.via == install.ViaHTTP && o.url == "" {
 		if options.URL, err = a.endpoint(); err != nil {
@@ -123,6 +110,31 @@ func (a *app) planInstall(o installOptions) (install.Registration, error) {
 		return plan, usage(sentence(err))
 	}
 	return plan, nil
+}
+
+// installOptions are where the clients' files of this user and directory are.
+func (a *app) installOptions(o installOptions) (install.Options, error) {
+	home, err := os.UserHomeDir()
+	if err != nil && o.scope == install.ScopeUser {
+		return install.Options{}, fmt.Errorf("find the home directory: %w", err)
+	}
+	project, err := os.Getwd()
+	if err != nil && o.scope == install.ScopeProject {
+		return install.Options{}, fmt.Errorf("find the project directory: %w", err)
+	}
+	options := install.Options{Via: o.via, Scope: o.scope, URL: o.url, TokenEnv: o.tokenEnv,
+		BerthPath: ownPath(), Home: home, ProjectDir: project}
+	options.ClaudeConfigDir, _ = a.getenv("CLAUDE_CONFIG_DIR")
+	options.CodexHome, _ = a.getenv("CODEX_HOME")
+	options.ConfigHome, _ = a.getenv("XDG_CONFIG_HOME")
+	options.OpenCodeConfig, _ = a.getenv("OPENCODE_CONFIG")
+	options.Exists = func(file string) bool { _, err := os.Stat(file); return err == nil }
+	if chosen, _ := a.getenv(statedir.EnvDir); a.stateDirFlag != "" || chosen != "" {
+		if options.StateDir, err = a.stateDir(); err != nil {
+			return install.Options{}, err
+		}
+	}
+	return options, nil
 }
 
 // endpoint is the running broker's MCP endpoint, else where one listens by

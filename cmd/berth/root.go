@@ -22,7 +22,9 @@ import (
 // for every run.
 var commands = []func(*app) *cobra.Command{
 	newServeCommand,
+	newReloadCommand,
 	newCheckConfigCommand,
+	newDoctorCommand,
 	newStdioCommand,
 	newCallCommand,
 	newToolsCommand,
@@ -39,6 +41,7 @@ var commands = []func(*app) *cobra.Command{
 	newStopCommand,
 	newTokenCommand,
 	newInstallCommand,
+	newServiceCommand,
 	newVersionCommand,
 }
 

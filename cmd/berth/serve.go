@@ -79,13 +79,19 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 			return usage("--listen: " + sentence(err))
 		}
 	}
-	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: logLevel(cfg.Broker.LogLevel)}))
+	level := &slog.LevelVar{}
+	level.Set(logLevel(cfg.Broker.LogLevel))
+	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
 	path, err := a.stateDir()
 	if err != nil {
 		return err
 	}
-	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), streamsEnd: make(chan struct{}), stopAsked: make(chan struct{}, 1), tier: readTier(a.getenv),
+	b := &running{cfg: cfg, configDir: configDir, level: level, reload: reloading{app: a, o: o}, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), streamsEnd: make(chan struct{}), stopAsked: make(chan struct{}, 1), tier: readTier(a.getenv),
 		readOnlyProcess: o.readOnly || switchedOn(a.getenv, readOnlyVariable)}
+	if o.config != "" {
+		b.reload.file = filepath.Join(configDir, filepath.Base(o.config))
+	}
+	defer b.reload.takeHangups()()
 	defer b.close()
 	for _, note := range cfg.Notes {
 		log.Warn("a part of the configuration was passed over", slog.String("place", note.Pointer), slog.Int("line", note.Line), slog.String("note", note.Message))
@@ -119,10 +125,13 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 }
 
 // running is a broker that is coming up, runs, or is going down. Its fields are
-// set in the order of runServe, by the one goroutine that runs it.
+// set in the order of runServe, by the one goroutine that runs it. Once it
+// serves, cfg and catalogs belong to who holds reload.mu.
 type running struct {
 	cfg       *config.Config
 	configDir string
+	level     *slog.LevelVar
+	reload    reloading
 	getenv    func(string) (string, bool)
 	log       *slog.Logger
 	started   time.Time
@@ -238,10 +247,7 @@ func (b *running) openJournal(ctx context.Context) error {
 	if err != nil {
 		b.log.Warn("a stored catalog could not be read", slog.String("cause", err.Error()))
 	}
-	b.catalogs = map[string]broker.StoredCatalog{}
-	for _, c := range catalogs {
-		b.catalogs[c.Backend] = c
-	}
+	b.catalogs = byBackend(catalogs)
 	return nil
 }
 
@@ -253,6 +259,14 @@ func (b *running) countCosts() *shape.Costs {
 	}
 	b.costs = shape.NewCosts(b.counter, b.catalogs[catalog.NativeName].Costs)
 	return b.costs
+}
+
+func byBackend(catalogs []broker.StoredCatalog) map[string]broker.StoredCatalog {
+	out := map[string]broker.StoredCatalog{}
+	for _, c := range catalogs {
+		out[c.Backend] = c
+	}
+	return out
 }
 
 func (b *running) startActors() error {
@@ -298,7 +312,12 @@ func (b *running) startActors() error {
 func (b *running) addSources(opts *actors.Options) {
 	b.addNative(opts)
 	b.addBindable(opts)
-	for _, backend := range b.cfg.Backends {
+	b.addConfigured(opts, b.cfg)
+}
+
+// addConfigured does so with the backends of a configuration.
+func (b *running) addConfigured(opts *actors.Options, cfg *config.Config) {
+	for _, backend := range cfg.Backends {
 		if backend.Settings.Disabled {
 			opts.Disabled = append(opts.Disabled, actors.BackendView{Name: backend.Name, Kind: string(backend.Kind), State: actors.StateDisabled,
 				Since: b.started, EnvNames: names(backend.Env), HeaderNames: names(backend.Headers)})
@@ -332,12 +351,13 @@ func (b *running) listen(a *app) error {
 func (b *running) serve(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- b.server.Serve(b.listener) }()
+	defer b.onHangup(ctx)()
 	var failed error
 	select {
 	case <-ctx.Done():
-		b.log.Info("stopping", slog.Duration("drain_timeout", b.cfg.Broker.DrainTimeout))
+		b.log.Info("stopping")
 	case <-b.stopAsked:
-		b.log.Info("stopping", slog.Duration("drain_timeout", b.cfg.Broker.DrainTimeout))
+		b.log.Info("stopping")
 	case reason := <-b.fatal:
 		failed = errors.New(reason)
 	case err := <-served:
@@ -352,7 +372,11 @@ func (b *running) serve(ctx context.Context) error {
 // goDown stops in order: no new work, time for what runs, the truth for the
 // rest.
 func (b *running) goDown() error {
-	drain, cancel := context.WithTimeout(context.Background(), b.cfg.Broker.DrainTimeout)
+	b.reload.mu.Lock()
+	b.reload.stopping = true
+	limit := b.cfg.Broker.DrainTimeout
+	b.reload.mu.Unlock()
+	drain, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if open := b.front.Drain(drain); open > 0 {
 		b.log.Warn("calls were still running at the end of the drain", slog.Int("calls", open))
@@ -412,7 +436,7 @@ func (b *running) handler() (http.Handler, error) {
 		return nil, fmt.Errorf("build the MCP front: %w", err)
 	}
 	operator := rest.New(rest.Options{
-		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: b.keeper, Uploads: b.keeper, Token: b.dir, Board: b.board,
+		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: b.keeper, Uploads: b.keeper, Token: b.dir, Reload: b.reloader(), Board: b.board,
 		Overview: b.overview, Events: b.events, Journalled: b.journal, Live: &b.live, Done: b.streamsEnd,
 		Metrics: b.metrics.Handler(), Credentials: b.access.desk, Accept: b.system,
 		Drains: drain.NewDesk(b.journal, func() drain.Backends { return b.system }, time.Now), ReadOnly: b.readOnlyProcess, Proofs: b.gate(),

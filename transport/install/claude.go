@@ -1,6 +1,7 @@
 package install
 
 import (
+	"fmt"
 	"path/filepath"
 )
 
@@ -31,23 +32,37 @@ func (r *Registration) claude(o Options) {
 		entry.set("command", jsonText(line[0]))
 		entry.set("args", jsonTexts(line[1:]))
 	}
-	r.edit = func(old []byte) ([]byte, error) { return editJSON(old, entry) }
+	r.form(jsonForm{holder: "mcpServers", ways: []string{"type", "command", "args", "url", "headers"}}, entry)
+}
+
+// form makes the registration an entry of a client that writes JSON.
+func (r *Registration) form(f jsonForm, entry jsonObject) {
+	r.edit = func(old []byte) ([]byte, error) { return f.edit(old, entry) }
+	r.find = f.find
 	// The snippet is what a new file would hold; it is made of our own values.
-	snippet, err := editJSON(nil, entry)
-	if err == nil {
+	if snippet, err := f.edit(nil, entry); err == nil {
 		r.Snippet = string(snippet)
 	}
 }
 
-// transportKeys are the keys of an entry that decide how it is reached. Those
-// of the other way are taken out; whatever else stands in the entry stays.
-var transportKeys = []string{"type", "command", "args", "url", "headers"}
-
-// mergeEntry puts ours into what an entry holds already.
-func mergeEntry(old, ours jsonObject) (jsonObject, error) {
+// merge puts ours into what an entry holds already. The keys of another way to
+// connect are taken out; whatever else stands in the entry stays.
+func (f jsonForm) merge(old, ours jsonObject) (jsonObject, error) {
+	foreign := f.local
+	if _, local := ours.get("command"); local {
+		foreign = f.remote
+	}
 	merged := jsonObject{}
 	merged.members = append(merged.members, old.members...)
-	for _, key := range transportKeys {
+	for _, key := range foreign {
+		switch value, has := old.get(key); {
+		case has && string(value) == "false": // says nothing but that there is none
+			merged.remove(key)
+		case has:
+			return jsonObject{}, fmt.Errorf("it holds %s, which does not go with another way to connect; take it out first", key)
+		}
+	}
+	for _, key := range f.ways {
 		value, wanted := ours.get(key)
 		if !wanted {
 			merged.remove(key)
@@ -57,7 +72,7 @@ func mergeEntry(old, ours jsonObject) (jsonObject, error) {
 			if existing, ok := merged.get(key); ok {
 				headers, err := parseObject(existing)
 				if err != nil {
-					return jsonObject{}, err
+					return jsonObject{}, fmt.Errorf("its headers: %w", err)
 				}
 				own, err := parseObject(value)
 				if err != nil {
@@ -71,6 +86,11 @@ func mergeEntry(old, ours jsonObject) (jsonObject, error) {
 			}
 		}
 		merged.set(key, value)
+	}
+	for _, m := range ours.members { // what we only say where nothing is said
+		if _, has := merged.get(m.key); !has {
+			merged.set(m.key, m.value)
+		}
 	}
 	return merged, nil
 }

@@ -35,5 +35,6 @@ func (r *Registration) codex(o Options) {
 		r.Command = "" // `codex mcp add` knows the user's file only
 	}
 	r.Snippet = tableText(ours, "\n")
+	r.find = findTOML
 	r.edit = func(old []byte) ([]byte, error) { return editTOML(old, ours) }
 }

@@ -1,11 +1,15 @@
 // Package install makes the registration of Berth in an MCP client: the text
-// that a person can use and the change of the client's configuration file.
+// that a person can use and the change of the client's configuration file. It
+// also makes the file by which a service manager starts the broker
+// ([PlanService]); one that was edited by hand is not replaced.
 //
 // It owns what it knows of the clients' files (Claude Code's `.mcp.json` and
-// `.claude.json`, Codex's `config.toml`) and changes in them only the entry
+// `.claude.json`, Codex's `config.toml`, Cursor's `mcp.json`, Gemini CLI's
+// `settings.json`, OpenCode's `opencode.json`) and changes in them only the entry
 // named berth: every other byte that means something stays as it is, comments
 // and unknown keys included. It refuses a file that does not parse, or that
-// holds our entry in a form it cannot change safely; then nothing is written.
+// holds our entry in a form it cannot change without loss; then nothing is
+// written.
 // No token is ever written, only the name of the variable that holds it.
 //
 // Plan is pure. Apply replaces the file by a rename, so that a reader sees the
@@ -20,6 +24,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -41,8 +46,26 @@ const (
 // DefaultTokenEnv is the variable that holds the token for ViaHTTP.
 const DefaultTokenEnv = "BERTH_TOKEN"
 
+// clients are the clients that Plan knows, and how each is told of a server.
+var clients = []struct {
+	name string
+	plan func(*Registration, Options)
+}{
+	{"claude", (*Registration).claude},
+	{"codex", (*Registration).codex},
+	{"cursor", (*Registration).cursor},
+	{"gemini", (*Registration).gemini},
+	{"opencode", (*Registration).opencode},
+}
+
 // Clients lists the clients that Plan knows.
-func Clients() []string { return []string{"claude", "codex"} }
+func Clients() []string {
+	names := make([]string, 0, len(clients))
+	for _, c := range clients {
+		names = append(names, c.name)
+	}
+	return names
+}
 
 // Options say what to register. Home is required for ScopeUser, ProjectDir
 // for ScopeProject, URL for ViaHTTP.
@@ -69,6 +92,13 @@ type Options struct {
 	// (CLAUDE_CONFIG_DIR and CODEX_HOME); empty when not set.
 	ClaudeConfigDir string
 	CodexHome       string
+	// ConfigHome is XDG_CONFIG_HOME and OpenCodeConfig OPENCODE_CONFIG, where
+	// OpenCode looks; empty when not set.
+	ConfigHome     string
+	OpenCodeConfig string
+	// Exists says which of several possible files of a client is there; nil:
+	// none is.
+	Exists func(file string) bool
 }
 
 // Registration is a registration that was planned and not yet applied.
@@ -82,6 +112,7 @@ type Registration struct {
 	Notes   []string
 
 	edit    func(old []byte) ([]byte, error)
+	find    func(text []byte) (*Entry, error)
 	newMode uint32 // of a file that does not exist yet
 }
 
@@ -114,14 +145,11 @@ func Plan(client string, o Options) (Registration, error) {
 	if o.Scope == ScopeProject {
 		r.newMode = 0o644
 	}
-	switch client {
-	case "claude":
-		r.claude(o)
-	case "codex":
-		r.codex(o)
-	default:
+	i := slices.Index(Clients(), client)
+	if i < 0 {
 		return Registration{}, fmt.Errorf("the client %q is not known; the clients are %s", client, strings.Join(Clients(), ", "))
 	}
+	clients[i].plan(&r, o)
 	if o.Via == ViaHTTP {
 		r.Notes = append(r.Notes, "The client reads the token from the environment variable "+o.TokenEnv+": set it from the file api-token in the state directory where the client is started.")
 	}

@@ -141,64 +141,162 @@ func keyStart(text []byte, end int) int {
 	return 0
 }
 
-// editJSON gives old with our entry under mcpServers. Empty text becomes a new
-// file. When nothing has to change the result is old itself.
-func editJSON(old []byte, ours jsonObject) ([]byte, error) {
-	body := bytes.TrimPrefix(old, []byte("\xef\xbb\xbf"))
-	bom := old[:len(old)-len(body)]
-	if len(bytes.TrimSpace(body)) == 0 {
-		text := layout{unit: "  ", newline: "\n"}.render(jsontext.Value(`{"mcpServers":{"`+entryName+`":`+string(ours.raw())+`}}`), "")
+// jsonForm is how a client writes its servers.
+type jsonForm struct {
+	holder   string   // the key that holds them
+	nested   string   // a key below it that holds them where it is an object; empty: none
+	ways     []string // the keys of an entry that decide how it is reached
+	comments bool     // the client reads JSON with comments
+	// local and remote are keys of an entry that a client refuses beside the other
+	// way to connect.
+	local, remote []string
+}
+
+// splice is one replacement in a text.
+type splice struct {
+	from, to int
+	text     []byte
+}
+
+func spliced(body []byte, edits []splice) []byte {
+	var out []byte
+	at := 0
+	for _, e := range edits { // in the order of the text
+		out = append(append(out, body[at:e.from]...), e.text...)
+		at = e.to
+	}
+	return append(out, body[at:]...)
+}
+
+// edit gives old with our entry in its place. Empty text becomes a new file. When
+// nothing has to change the result is old itself.
+func (f jsonForm) edit(old []byte, ours jsonObject) ([]byte, error) {
+	text := bytes.TrimPrefix(old, []byte("\xef\xbb\xbf"))
+	bom := old[:len(old)-len(text)]
+	if len(bytes.TrimSpace(text)) == 0 {
+		text := layout{unit: "  ", newline: "\n"}.render(jsontext.Value(`{"`+f.holder+`":{"`+entryName+`":`+string(ours.raw())+`}}`), "")
 		return append(text, '\n'), nil
+	}
+	body := text // as JSON: what it is without comments, each byte in its place
+	if f.comments {
+		body = blanked(text)
 	}
 	root, err := parseObject(body)
 	if err != nil {
 		return nil, fmt.Errorf("the file is not usable JSON, nothing was written: %w", err)
 	}
 	style := layoutOf(body, root)
-	var out []byte
-	servers, ok := root.get("mcpServers")
-	if !ok {
+	var edits []splice
+	if at := root.index(f.holder); at < 0 {
 		holder := jsonObject{members: []jsonMember{{key: entryName, value: ours.raw()}}}
-		out, err = style.insert(body, 0, len(body), root, "mcpServers", holder.raw())
-	} else {
-		at := root.members[root.index("mcpServers")]
-		inner, perr := parseObject(servers)
-		if perr != nil {
-			return nil, fmt.Errorf("mcpServers in the file %w, nothing was written", perr)
-		}
-		out, err = editEntry(body, at.start, at.end, inner, ours, style)
-	}
-	if err != nil {
+		edits = style.insert(body, text, 0, len(body), root, f.holder, holder.raw())
+	} else if edits, err = f.editHolder(body, text, root.members[at], ours, style); err != nil {
 		return nil, err
 	}
-	if bytes.Equal(out, body) {
+	if len(edits) == 0 {
 		return old, nil
 	}
-	if err := onlyOursChanged(body, out); err != nil {
+	out := spliced(text, edits)
+	after := out
+	if f.comments {
+		after = blanked(out)
+	}
+	if err := f.onlyOursChanged(body, after); err != nil {
 		return nil, err
 	}
 	return slices.Concat(bom, out), nil
 }
 
-// editEntry sets our entry in mcpServers, which stands from start to end.
-func editEntry(body []byte, start, end int, servers, ours jsonObject, style layout) ([]byte, error) {
+// editHolder sets our entry among the servers.
+func (f jsonForm) editHolder(body, text []byte, at jsonMember, ours jsonObject, style layout) ([]splice, error) {
+	start, end := at.start, at.end
+	servers, err := parseObject(at.value)
+	if err != nil {
+		return nil, fmt.Errorf("%s in the file %w, nothing was written", f.holder, err)
+	}
+	if i := servers.index(f.nested); f.nested != "" && i >= 0 {
+		if inner, err := parseObject(servers.members[i].value); err == nil && f.holdsServers(inner) {
+			start, end, servers = at.start+servers.members[i].start, at.start+servers.members[i].end, inner
+		}
+	}
 	i := servers.index(entryName)
 	if i < 0 {
-		return style.insert(body, start, end, servers, entryName, ours.raw())
+		return style.insert(body, text, start, end, servers, entryName, ours.raw()), nil
 	}
 	m := servers.members[i]
 	merged := ours
 	if existing, err := parseObject(m.value); err == nil {
-		if merged, err = mergeEntry(existing, ours); err != nil {
-			return nil, fmt.Errorf("the headers of the entry %s: %w, nothing was written", entryName, err)
+		if merged, err = f.merge(existing, ours); err != nil {
+			return nil, fmt.Errorf("the entry %s: %w, nothing was written", entryName, err)
 		}
 	}
 	if sameJSON(m.value, merged.raw()) {
-		return body, nil
+		return nil, nil
 	}
 	from, to := start+m.start, start+m.end
-	text := style.render(merged.raw(), indentAt(body, start+m.keyStart))
-	return slices.Concat(body[:from], text, body[to:]), nil
+	if !bytes.Equal(body[from:to], text[from:to]) {
+		return nil, fmt.Errorf("the entry %s holds comments, which the change would lose; change it by hand, nothing was written", entryName)
+	}
+	return []splice{{from, to, style.render(merged.raw(), indentAt(body, start+m.keyStart))}}, nil
+}
+
+// holdsServers tells an object of servers from a server that has this name.
+func (f jsonForm) holdsServers(o jsonObject) bool {
+	return !slices.ContainsFunc(o.members, func(m jsonMember) bool { return slices.Contains(f.ways, m.key) })
+}
+
+// blanked gives text with its comments, and commas before a closing bracket, as
+// white space. Every other byte keeps its place.
+func blanked(text []byte) []byte {
+	out := bytes.Clone(text)
+	comma := -1
+	for i := 0; i < len(out); {
+		switch c := out[i]; {
+		case c == '"':
+			comma = -1
+			for i++; i < len(out) && out[i] != '"'; i++ {
+				if out[i] == '\\' {
+					i++
+				}
+			}
+			i++
+		case c == '/' && i+1 < len(out) && (out[i+1] == '/' || out[i+1] == '*'):
+			i = blankComment(out, i)
+		default:
+			switch {
+			case c == ',':
+				comma = i
+			case (c == '}' || c == ']') && comma >= 0:
+				out[comma] = ' '
+				comma = -1
+			case c != ' ' && c != '\t' && c != '\r' && c != '\n':
+				comma = -1
+			}
+			i++
+		}
+	}
+	return out
+}
+
+// blankComment blanks the comment at i and gives the place after it. One that
+// does not end is left, so that the text does not parse.
+func blankComment(out []byte, i int) int {
+	end := len(out)
+	if out[i+1] == '*' {
+		close := bytes.Index(out[i+2:], []byte("*/"))
+		if close < 0 {
+			return len(out)
+		}
+		end = i + 2 + close + 2
+	} else if line := bytes.IndexByte(out[i:], '\n'); line >= 0 {
+		end = i + line
+	}
+	for ; i < end; i++ {
+		if out[i] != '\n' && out[i] != '\r' {
+			out[i] = ' '
+		}
+	}
+	return end
 }
 
 // layout is how a file is written.
@@ -246,27 +344,59 @@ func (l layout) render(value jsontext.Value, indent string) []byte {
 }
 
 // insert adds a member at the end of the object o, which stands in body from
-// start to end; o's places count from start.
-func (l layout) insert(body []byte, start, end int, o jsonObject, key string, value jsontext.Value) ([]byte, error) {
+// start to end; o's places count from start. text is body with its comments: a
+// comment behind the last member stays behind it.
+func (l layout) insert(body, text []byte, start, end int, o jsonObject, key string, value jsontext.Value) []splice {
 	open := start + bytes.IndexByte(body[start:end], '{')
 	shut := start + bytes.LastIndexByte(body[start:end], '}')
 	if len(o.members) == 0 {
 		outer := indentAt(body, open)
 		inner := outer + l.unit
 		member := slices.Concat(jsonText(key), []byte(": "), l.render(value, inner))
-		if l.oneLine {
-			return slices.Concat(body[:open+1], member, body[shut:]), nil
+		switch {
+		case !bytes.Equal(body[open:shut], text[open:shut]): // what is said there stays before it
+			return []splice{{shut, shut, slices.Concat([]byte(l.newline+inner), member, []byte(l.newline+outer))}}
+		case l.oneLine:
+			return []splice{{open + 1, shut, member}}
 		}
-		return slices.Concat(body[:open+1], []byte(l.newline+inner), member, []byte(l.newline+outer), body[shut:]), nil
+		return []splice{{open + 1, shut, slices.Concat([]byte(l.newline+inner), member, []byte(l.newline+outer))}}
 	}
 	first, last := o.members[0], o.members[len(o.members)-1]
 	gap := body[open+1 : start+first.keyStart]
-	if !bytes.ContainsRune(gap, '\n') {
+	switch {
+	case !bytes.ContainsRune(gap, '\n'):
 		l.oneLine, gap = true, []byte(" ")
+	case !bytes.Equal(gap, text[open+1:start+first.keyStart]):
+		gap = []byte(l.newline + indentAt(body, start+first.keyStart))
 	}
 	member := slices.Concat(jsonText(key), []byte(": "), l.render(value, indentAt(body, start+first.keyStart)))
 	at := start + last.end
-	return slices.Concat(body[:at], []byte(","), gap, member, body[at:]), nil
+	if bytes.Equal(body[at:shut], text[at:shut]) {
+		return []splice{{at, at, slices.Concat([]byte(","), gap, member)}}
+	}
+	after := at + len(bytes.TrimRight(text[at:shut], " \t\r\n"))
+	if l.oneLine {
+		gap = []byte(l.newline) // a comment may go to the end of its line
+	}
+	if trailingComma(text[at:shut]) {
+		return []splice{{after, after, slices.Concat(gap, member, []byte(","))}}
+	}
+	return []splice{{at, at, []byte(",")}, {after, after, slices.Concat(gap, member)}}
+}
+
+// trailingComma reports whether a comma stands among comments.
+func trailingComma(text []byte) bool {
+	for i := 0; i < len(text); {
+		switch {
+		case text[i] == ',':
+			return true
+		case text[i] == '/' && i+1 < len(text) && (text[i+1] == '/' || text[i+1] == '*'):
+			i = blankComment(bytes.Clone(text), i)
+		default:
+			i++
+		}
+	}
+	return false
 }
 
 func decodeAny(text []byte) (any, error) {
@@ -285,7 +415,7 @@ func sameJSON(a, b []byte) bool {
 
 // onlyOursChanged is the last check before a write: besides our entry the file
 // says what it said.
-func onlyOursChanged(before, after []byte) error {
+func (f jsonForm) onlyOursChanged(before, after []byte) error {
 	var without [2]any
 	for i, text := range [][]byte{before, after} {
 		v, err := decodeAny(text)
@@ -293,14 +423,17 @@ func onlyOursChanged(before, after []byte) error {
 			return fmt.Errorf("the changed file would not parse, nothing was written: %w", err)
 		}
 		root, _ := v.(map[string]any)
-		servers, _ := root["mcpServers"].(map[string]any)
+		servers, _ := root[f.holder].(map[string]any)
 		delete(servers, entryName)
+		if inner, ok := servers[f.nested].(map[string]any); ok {
+			delete(inner, entryName)
+		}
 		if len(servers) == 0 {
-			delete(root, "mcpServers")
+			delete(root, f.holder)
 		}
 		without[i] = v
 	}
-	if !reflect.DeepEqual(without[0], without[1]) {
+	if !bytes.Contains(after, jsonText(entryName)) || !reflect.DeepEqual(without[0], without[1]) {
 		return errors.New("the change would touch more than Berth's own entry, nothing was written")
 	}
 	return nil

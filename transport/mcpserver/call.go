@@ -231,7 +231,7 @@ func (s *Server) promoteAfter(rq *request, verb *catalog.Verb) time.Duration {
 	case verb.Native, verb.Surface != nil:
 		return 0
 	}
-	return patience(s.opts.Clients, rq.clientNamed())
+	return patience(s.tables.Load().clients, rq.clientNamed())
 }
 
 // upstreamParams is what the backend gets: its own name of the verb, the

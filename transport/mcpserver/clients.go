@@ -72,7 +72,7 @@ func (rq *request) clientNamed() string {
 // fit puts a refusal in the place of a response that the client does not take.
 // What was asked for is done by then.
 func (s *Server) fit(rq *request, response []byte) []byte {
-	limit := capacity(s.opts.Clients, rq.clientNamed())
+	limit := capacity(s.tables.Load().clients, rq.clientNamed())
 	if limit == 0 || len(response) <= limit {
 		return response
 	}

@@ -28,7 +28,8 @@ import (
 // ReadTimeout and WriteTimeout may be set: the front moves both deadlines of
 // the connection for its own requests.
 type Server struct {
-	opts    Options      // as validated; not changed after New
+	opts    Options // as validated; not changed after New
+	tables  atomic.Pointer[tables]
 	handler http.Handler // serve, behind the recover of every front
 
 	callPrefix string // unique to this process
@@ -52,11 +53,13 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	opts.setDefaults()
+	s := &Server{opts: opts}
+	s.Retable(opts.Clients, opts.ReadOnly)
 	prefix := make([]byte, 4)
 	if _, err := io.ReadFull(opts.Random, prefix); err != nil {
 		return nil, fmt.Errorf("random bytes for call ids: %w", err)
 	}
-	s := &Server{opts: opts, callPrefix: "call_" + hex.EncodeToString(prefix) + "_"}
+	s.callPrefix = "call_" + hex.EncodeToString(prefix) + "_"
 	s.lookups = make(chan struct{}, maxLookups)
 	s.questions.prefix = "berth-" + hex.EncodeToString(prefix) + "-"
 	s.waits.over = make(chan struct{})
@@ -65,6 +68,18 @@ func New(opts Options) (*Server, error) {
 	s.listeners.init(opts.Limits.MaxStreams)
 	s.handler = httpguard.Recover(opts.Logger, http.HandlerFunc(s.serve))
 	return s, nil
+}
+
+// tables are what a configuration says of clients and profiles.
+type tables struct {
+	clients  []ClientLimits
+	readOnly map[string]bool
+}
+
+// Retable replaces Options.Clients and Options.ReadOnly, from the next request
+// on. The front keeps both.
+func (s *Server) Retable(clients []ClientLimits, readOnly map[string]bool) {
+	s.tables.Store(&tables{clients, readOnly})
 }
 
 // Drain refuses new work with `shutting_down` and waits until every open

@@ -70,6 +70,7 @@ var statuses = map[broker.Code]int{
 	broker.CodeRestoreDiffers:      http.StatusConflict,
 	broker.CodeRestoreInProgress:   http.StatusServiceUnavailable,
 	broker.CodeSafetyBackup:        http.StatusInternalServerError,
+	broker.CodeReloadInProgress:    http.StatusConflict,
 	broker.CodeBackupFailed:        http.StatusInternalServerError,
 	broker.CodeBackupVerify:        http.StatusInternalServerError,
 	broker.CodeRequestTooLarge:     http.StatusRequestEntityTooLarge,

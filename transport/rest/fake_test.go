@@ -51,6 +51,9 @@ type fake struct {
 
 	token   string
 	rotated int
+
+	reloads   []string // by whom
+	reloadErr error
 }
 
 const okResult = `{"content":[{"type":"text","text":"a <b> & 12345678901234567890"}],"x":1.10}`
@@ -256,7 +259,7 @@ func (f *fake) handler(log io.Writer, change ...func(*rest.Options)) http.Handle
 	}
 	o := rest.Options{Guard: httpguard.New(httpguard.Options{Authenticate: httpguard.Bearers(f.authenticate)}),
 		Overview: status.New(status.Options{Jobs: f, Now: func() time.Time { return at }, Log: slog.New(slog.DiscardHandler)}), Events: fakeEvents{}, Journalled: fakeEvents{}, Done: over(),
-		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f, Board: &fakeBoard{}, Drains: fakeDrains{},
+		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f, Board: &fakeBoard{}, Drains: fakeDrains{}, Reload: f,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "metric 1") }),
 		Surface: func(p *catalog.Profile) any { return map[string]string{"profile": p.Name()} },
 		Version: "v1", RuntimeID: "life-0", Started: at.Add(-time.Minute), Now: func() time.Time { return at },
@@ -351,4 +354,9 @@ func over() <-chan struct{} {
 	done := make(chan struct{})
 	close(done)
 	return done
+}
+
+func (f *fake) Reload(_ context.Context, by string) (rest.Reloaded, error) {
+	f.reloads = append(f.reloads, by)
+	return rest.Reloaded{Success: true, Applied: []rest.AppliedChange{}, Unchanged: []string{"files"}, NeedsRestart: []string{}, Problems: []string{}}, f.reloadErr
 }

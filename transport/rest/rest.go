@@ -129,6 +129,8 @@ type Options struct {
 	Drains Drains
 	// Credentials are those of the broker; nil: 404.
 	Credentials Credentials
+	// Reload puts the configuration file in force again; nil: 404.
+	Reload Reloader
 	// Accept is who takes the lists of pinned backends; nil: nobody.
 	Accept Accepter
 	// ReadOnly lets nobody do more than read, as the whole process does.

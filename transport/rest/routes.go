@@ -67,6 +67,7 @@ var routes = []Route{
 	{"GET", "/api/v1/board", "A room of the coordination board (?room=&limit=&after=&participant=&full=true).", Administrators, maxSmallBody, answering((*api).readBoard)},
 	{"POST", "/api/v1/board", "Posts a note.", Administrators, maxNote, answering((*api).postNote)},
 	{"POST", "/api/v1/signals/{id}/read", "Marks a signal as read.", Administrators, maxSmallBody, answering((*api).readSignal)},
+	{"POST", "/api/v1/reload", "Puts the configuration file in force as it is now; Applied, Unchanged and NeedsRestart say what became of it.", Administrators, maxSmallBody, answering((*api).reload)},
 	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", Administrators, maxSmallBody, answering((*api).rotateToken)},
 	{Method: "GET", Path: "/api/v1/status/health", Summary: "Whether the broker answers, since when, and its version.", maxBody: maxSmallBody, handler: answering((*api).health)},
 	{Method: "GET", Path: "/api/v1/inbox", Summary: "What waits for an operator, the gravest first.", maxBody: maxSmallBody, handler: answering((*api).inbox)},
