@@ -74,6 +74,7 @@ type offer struct {
 	peer    broker.Peer
 	away    func() bool // see Request.Away
 	offered time.Time
+	span    Span // of the call or the job; nil: not traced
 
 	held *heldMarks // what it reserved of proofs; owned by the backend actor until its run begins
 
@@ -102,6 +103,7 @@ func (o *offer) settle(out outcome) {
 		out.timing.Offered = o.offered
 		o.sys.budget.Give(o.call.Bytes())
 		o.held.giveBack() // nothing, where the call was sent
+		o.neverRan(out)
 		o.sys.send(o.owner, &out)
 	})
 }

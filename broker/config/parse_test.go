@@ -106,6 +106,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			MaxStreams: 7, MaxBody: 2 << 10, MaxBytesInFlight: 3 << 10, LogLevel: "debug",
 			Clients:         []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}},
 			HarnessPrefixes: []string{"cursor:"},
+			Tracing:         Tracing{Endpoint: NewSecret("https://otlp.example.com/s3cr3t-value"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Sample: 0.25},
 			Profiles: []ProfileRule{
 				{Name: "web", ReadOnly: true, TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
 				{Name: "full", TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
@@ -140,7 +141,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Errorf("passed over: %+v", c.Notes)
 	}
 	used := keysIn(t, yamlOfEveryKey)
-	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}, ProofRules{}, ProofKind{}, ProofGrant{}, ProofNeed{}, SelectorRule{}} {
+	for _, of := range []any{Broker{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}, ProofRules{}, ProofKind{}, ProofGrant{}, ProofNeed{}, SelectorRule{}, Tracing{}} {
 		for _, key := range keysOf(reflect.TypeOf(of)) {
 			if !used[key] {
 				t.Errorf("the key %s of %T is not in this test", key, of)
@@ -263,6 +264,7 @@ berth:
     editor: {select: [{verb: "job_*"}, {backend: app, family: app, effects: read}], exclude: [{surface: resmon}], required: [job_status], preset: cursor,
       max_tools: 30, max_tokens: 8000, instructions_tokens: 700, result_tokens: 9000, token_factor: 1.25, count_tokens: always, envelope: false, guidance: false}
   harness_prefixes: ["cursor:"]
+  tracing: {endpoint: "https://otlp.example.com/${TOKEN}", headers: {X-Key: "${TOKEN}"}, sample: 0.25}
 `
 
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
@@ -273,7 +275,7 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 		t.Errorf("settings\n got %+v\nwant %+v", got, want)
 	}
 	broker := Broker{Listen: "127.0.0.1:7420", DrainTimeout: 10 * time.Second, MaxSessions: 10000, MaxCallsPerSession: 256, MaxStreams: 4096,
-		MaxBody: 64 << 20, MaxBytesInFlight: 256 << 20, LogLevel: "info"}
+		MaxBody: 64 << 20, MaxBytesInFlight: 256 << 20, LogLevel: "info", Tracing: Tracing{Sample: 1}}
 	if got := Default().Broker; !reflect.DeepEqual(got, broker) {
 		t.Errorf("broker\n got %+v\nwant %+v", got, broker)
 	}

@@ -31,6 +31,7 @@ import (
 	"berth/transport/metrics"
 	"berth/transport/rest"
 	"berth/transport/statedir"
+	"berth/transport/tracing"
 )
 
 type serveOptions struct {
@@ -96,6 +97,9 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err := b.openJournal(ctx); err != nil {
 		return err
 	}
+	if err := b.startTracing(); err != nil {
+		return err
+	}
 	if err := b.startActors(); err != nil {
 		return err
 	}
@@ -127,6 +131,7 @@ type running struct {
 	tracked    []broker.Job
 	catalogs   map[string]broker.StoredCatalog
 	metrics    *metrics.Metrics
+	tracer     *tracing.Tracer // nil: nothing is recorded
 	system     *actors.System
 	costs      *shape.Costs // of the entries of verbs
 	kept       *shape.Store // what was cut from answers
@@ -232,6 +237,25 @@ func (b *running) startActors() error {
 	return nil
 }
 
+// lastSpans is how long a stop waits for a collector.
+const lastSpans = 2 * time.Second
+
+// startTracing begins to record what becomes of calls, if there is somebody to
+// send it to.
+func (b *running) startTracing() error {
+	c := b.cfg.Broker.Tracing
+	if c.Endpoint.Empty() {
+		return nil
+	}
+	var err error
+	b.tracer, err = tracing.New(tracing.Options{Endpoint: c.Endpoint.Reveal(), Headers: c.Headers.Reveal(), Sample: c.Sample,
+		Version: buildVersion(), RuntimeID: b.runtimeID, Logger: b.log})
+	if err != nil {
+		return fmt.Errorf("start tracing: %w", err)
+	}
+	return nil
+}
+
 // addSources gives every backend its actor's configuration and its part of the
 // catalog. Nothing is started.
 func (b *running) addSources(opts *actors.Options) {
@@ -318,6 +342,11 @@ func (b *running) close() {
 	if b.listener != nil {
 		problems = append(problems, b.dir.RemovePort())
 	}
+	if b.tracer != nil {
+		last, cancel := context.WithTimeout(context.Background(), lastSpans)
+		defer cancel()
+		problems = append(problems, b.tracer.Shutdown(last))
+	}
 	if b.journal != nil {
 		problems = append(problems, b.journal.Close())
 	}
@@ -333,10 +362,14 @@ func (b *running) close() {
 func (b *running) handler() (http.Handler, error) {
 	var err error
 	checks := b.guard()
+	var traces mcpserver.Tracer // nil is not a nil *tracing.Tracer
+	if b.tracer != nil {
+		traces = b.tracer
+	}
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, Tier: b.tier.Name, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
 		Shaping:  mcpserver.Shaping{Counter: o200k.Counter{}, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},
-		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess,
+		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess, Tracer: traces,
 		Guard: checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})
 	if err != nil {
@@ -350,6 +383,7 @@ func (b *running) handler() (http.Handler, error) {
 		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
 		Metrics: b.metrics.Handler(), Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
+		Tracer:  traces,
 		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
 	// Not a ServeMux: it would answer some paths with a redirect before the

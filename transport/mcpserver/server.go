@@ -97,6 +97,8 @@ type request struct {
 	limit      catalog.Limit                // what may only be read
 	partial    bool                         // its list lacks what is not known yet
 	no         func(*broker.Refusal) []byte // how a call is refused; nil for what is none
+	span       actors.Span                  // nil: not traced
+	outcome    string                       // for the span
 }
 
 // ServeHTTP answers one request. Nothing of it is looked at before the guard
@@ -256,6 +258,8 @@ func (s *Server) request(era *era, rq *request) {
 		s.resume(rq, state)
 		return
 	}
+	s.traced(rq)
+	defer s.over(rq)
 	handle := s.answerer(era, rq)
 	if handle == nil {
 		rq.fail(jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)

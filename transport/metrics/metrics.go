@@ -53,27 +53,13 @@ func New() *Metrics {
 // Observe counts one call that ended.
 func (m *Metrics) Observe(req *actors.Request, reply *actors.Reply) {
 	backend := req.Call.Backend
-	m.calls.WithLabelValues(backend, outcome(reply)).Inc()
+	m.calls.WithLabelValues(backend, reply.Outcome()).Inc()
 	if t := reply.Timing; !t.Started.IsZero() {
 		m.waits.WithLabelValues(backend).Observe(t.Started.Sub(t.Offered).Seconds())
 		if !t.Ended.IsZero() {
 			m.runs.WithLabelValues(backend).Observe(t.Ended.Sub(t.Started).Seconds())
 		}
 	}
-}
-
-func outcome(r *actors.Reply) string {
-	switch {
-	case r.Refusal != nil:
-		return string(r.Refusal.Code)
-	case r.Job != nil:
-		return "job"
-	case r.Answer != nil && r.Answer.Error != nil:
-		return "rpc_error"
-	case r.Answer != nil:
-		return "ok"
-	}
-	return "cancelled"
 }
 
 // Watch adds the gauges of a running broker.
