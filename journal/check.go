@@ -50,7 +50,7 @@ func (j *Journal) Check(ctx context.Context) ([]Problem, error) {
 		return c.problems, nil // what stands on such pages cannot be read
 	}
 	err := j.view(func(tx *bbolt.Tx) error {
-		for _, step := range []func(*bbolt.Tx){c.records, c.indexes, c.keys, c.results, c.events, c.catalogs} {
+		for _, step := range []func(*bbolt.Tx){c.records, c.indexes, c.keys, c.results, c.events, c.catalogs, c.checkRecords} {
 			if err := pause(ctx, "check the journal"); err != nil {
 				return err
 			}

@@ -113,8 +113,8 @@ func (j *Journal) Counts() (map[string]int, error) {
 	out := map[string]int{}
 	err := j.view(func(tx *bbolt.Tx) error {
 		for _, name := range allBuckets {
-			if string(name) != string(bucketMeta) {
-				out[string(name)] = tx.Bucket(name).Stats().KeyN
+			if b := tx.Bucket(name); b != nil && string(name) != string(bucketMeta) {
+				out[string(name)] = b.Stats().KeyN
 			}
 		}
 		return nil

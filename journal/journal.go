@@ -96,6 +96,7 @@ type Journal struct {
 	results   string // directory of large results
 	opts      Options
 	readOnly  bool
+	schema    int // the version of the file
 	pageBytes int
 	slots     chan struct{} // held by each write, other than a creation, in the queue
 	wake      chan struct{}
@@ -135,7 +136,8 @@ func Open(path string, opts Options) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSchema(db, true); err != nil {
+	schema, err := checkSchema(db, true)
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	// The names of the file and the directory must be as durable as what is in them.
@@ -143,6 +145,7 @@ func Open(path string, opts Options) (*Journal, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	j := newJournal(db, file, path, results, opts)
+	j.schema = schema
 	if err := j.prime(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -157,15 +160,19 @@ func OpenReadOnly(path string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSchema(db, false); err != nil {
+	schema, err := checkSchema(db, false)
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	j := newJournal(db, file, path, filepath.Join(filepath.Dir(path), resultsDir), Options{})
-	j.readOnly = true
+	j.readOnly, j.schema = true, schema
 	j.queue.closed = true
 	close(j.stopped)
 	return j, nil
 }
+
+// Schema is the version of the file's key layout.
+func (j *Journal) Schema() int { return j.schema }
 
 func newJournal(db *bbolt.DB, file *os.File, path, results string, opts Options) *Journal {
 	opts = opts.withDefaults()

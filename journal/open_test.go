@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -64,6 +65,51 @@ func TestOpenMakesPrivateFiles(t *testing.T) {
 	wantMode(t, filepath.Join(filepath.Dir(path), "results", "job_1.json"), 0o600)
 }
 
+// asVersion1 makes a file what the first version of the schema left.
+func asVersion1(t *testing.T, path string) {
+	t.Helper()
+	edit(t, path, func(tx *bbolt.Tx) error {
+		for _, name := range []string{"records", "recordKeys", "recordExpiry"} {
+			if err := tx.DeleteBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte("1"))
+	})
+}
+
+func TestAFileOfTheFirstSchemaIsReadAsItIsAndUpgradedForWriting(t *testing.T) {
+	path := newPath(t)
+	j := openAt(t, path)
+	finish(t, j, 1, `{"a":1}`)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	asVersion1(t, path)
+	bg := context.Background()
+	r, err := journal.OpenReadOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Record("note", "a"); !errors.Is(err, broker.ErrRecordNotFound) {
+		t.Errorf("a record: %v", err)
+	}
+	list, err := r.Records(broker.RecordQuery{Kind: "note"})
+	count, err2 := r.CountRecords(broker.RecordQuery{Kind: "note"})
+	_, err3 := r.Counts()
+	problems, err4 := r.Check(bg)
+	if err := errors.Join(err, err2, err3, err4, r.Close()); err != nil || len(list)+count+len(problems) != 0 || r.Schema() != 1 {
+		t.Errorf("read %v, counted %d, problems %v, schema %d, error %v", list, count, problems, r.Schema(), err)
+	}
+	j = openAt(t, path)
+	if _, err := j.Put(bg, broker.RecordChange{Kind: "note", ID: "a", Value: json.RawMessage("1"), Keys: []string{"k"}}); err != nil || j.Schema() != journal.SchemaVersion {
+		t.Errorf("put: %v, schema %d", err, j.Schema())
+	}
+	if job, err := j.Job("job_1"); err != nil || string(job.Result) != `{"a":1}` {
+		t.Errorf("the job: %+v, %v", job, err)
+	}
+}
+
 func TestOpenTakesAwayTheRightsOfOthers(t *testing.T) {
 	path := newPath(t)
 	if err := openAt(t, path).Close(); err != nil {
@@ -87,7 +133,7 @@ func TestOpenRefusesWhatItCannotRead(t *testing.T) {
 	}{
 		{"another schema version", func(t *testing.T, path string) {
 			edit(t, path, func(tx *bbolt.Tx) error { return tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte("7")) })
-		}, journal.ErrSchema, []string{`"7"`, "version 1"}},
+		}, journal.ErrSchema, []string{`"7"`, "versions 1 to 2"}},
 		{"a bucket that is gone", func(t *testing.T, path string) {
 			edit(t, path, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("keys")) })
 		}, journal.ErrSchema, []string{"keys"}},
@@ -181,7 +227,7 @@ func TestReadOnlyInspection(t *testing.T) {
 	if page, err := r.Jobs(broker.JobFilter{}); err != nil || page.Total != 1 {
 		t.Errorf("listed %+v, error %v", page, err)
 	}
-	if s, err := r.Stats(); err != nil || s.Jobs[broker.JobSucceeded] != 1 || s.FreePages != nil || s.SchemaVersion != 1 {
+	if s, err := r.Stats(); err != nil || s.Jobs[broker.JobSucceeded] != 1 || s.FreePages != nil || s.SchemaVersion != journal.SchemaVersion {
 		t.Errorf("stats %+v, error %v", s, err)
 	}
 	if p, err := r.Check(bg); err != nil || len(p) != 0 {

@@ -19,7 +19,8 @@ const EventRetention = 90 * 24 * time.Hour
 // Prune removes final records past broker.Retention, oldest completion first,
 // with their results, files, idempotency keys and index entries: limit of them
 // at most (zero or less: all), a few hundred in a commit. Then, when no such
-// record is left, it removes events past EventRetention. It gives the number of
+// record is left, it removes events past EventRetention, and records beside the
+// jobs that have expired. It gives the number of
 // records. Records that cannot be decoded are never pruned.
 func (j *Journal) Prune(ctx context.Context, now time.Time, limit int) (int, error) {
 	if j.readOnly {
@@ -41,7 +42,10 @@ func (j *Journal) Prune(ctx context.Context, now time.Time, limit int) (int, err
 			return pruned, fmt.Errorf("prune the journal: %w", err)
 		}
 		if len(ids) == 0 {
-			return pruned, j.pruneEvents(ctx, now)
+			if err := j.pruneEvents(ctx, now); err != nil {
+				return pruned, err
+			}
+			return pruned, j.pruneRecords(ctx, now)
 		}
 		removed, err := j.remove(ctx, ids, now)
 		pruned += removed

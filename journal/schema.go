@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,8 +12,12 @@ import (
 )
 
 // SchemaVersion is the version of the key layout that this package reads and
-// writes. Any other refuses to open.
-const SchemaVersion = 1
+// writes. A file of version 1, which had no records beside jobs, is brought to
+// it when it is opened for writing; any other refuses to open.
+const SchemaVersion = 2
+
+// firstSchema is the oldest version that is read.
+const firstSchema = 1
 
 var (
 	bucketMeta       = []byte("meta")
@@ -25,8 +30,14 @@ var (
 	bucketEvents     = []byte("events")     // event id -> event
 	bucketCatalogs   = []byte("catalogs")   // backend -> catalog
 
-	allBuckets = [][]byte{bucketMeta, bucketJobs, bucketByAge, bucketUnfinished, bucketEnded,
+	bucketRecords      = []byte("records")      // kind, id -> record
+	bucketRecordKeys   = []byte("recordKeys")   // kind, index key, id -> nothing
+	bucketRecordExpiry = []byte("recordExpiry") // expiry, kind, id -> nothing
+
+	firstBuckets = [][]byte{bucketMeta, bucketJobs, bucketByAge, bucketUnfinished, bucketEnded,
 		bucketKeys, bucketResults, bucketEvents, bucketCatalogs}
+	laterBuckets = [][]byte{bucketRecords, bucketRecordKeys, bucketRecordExpiry}
+	allBuckets   = slices.Concat(firstBuckets, laterBuckets)
 
 	metaSchema  = []byte("schema")
 	metaDropped = []byte("droppedLate")
@@ -35,53 +46,63 @@ var (
 // ErrSchema is a file that this version cannot read.
 var ErrSchema = errors.New("the journal's schema is not one that this program reads")
 
-// checkSchema accepts a file of our version and, with create, makes an empty
-// one ours.
-func checkSchema(db *bbolt.DB, create bool) error {
-	empty := false
-	err := db.View(func(tx *bbolt.Tx) error {
-		first, _ := tx.Cursor().First()
-		if empty = first == nil; empty {
+// checkSchema accepts a file of a version that is read and, with create, makes
+// an empty one and one of an earlier version ours.
+func checkSchema(db *bbolt.DB, create bool) (version int, err error) {
+	err = db.View(func(tx *bbolt.Tx) error {
+		if first, _ := tx.Cursor().First(); first == nil {
 			return nil
 		}
-		return schemaOf(tx)
+		var err error
+		version, err = schemaOf(tx)
+		return err
 	})
 	switch {
-	case err != nil || !empty:
-		return err
+	case err != nil || version == SchemaVersion || (version > 0 && !create): // version 0: the file is empty
+		return version, err
 	case !create:
-		return fmt.Errorf("%w: %s holds no journal yet", ErrSchema, db.Path())
+		return 0, fmt.Errorf("%w: %s holds no journal yet", ErrSchema, db.Path())
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range allBuckets {
-			if _, err := tx.CreateBucket(name); err != nil {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
 		}
 		return tx.Bucket(bucketMeta).Put(metaSchema, []byte(strconv.Itoa(SchemaVersion)))
 	})
 	if err != nil {
-		return fmt.Errorf("set up the journal %s: %w", db.Path(), err)
+		return 0, fmt.Errorf("set up the journal %s: %w", db.Path(), err)
 	}
-	return nil
+	return SchemaVersion, nil
 }
 
-func schemaOf(tx *bbolt.Tx) error {
+// schemaOf gives the version of a file that holds something.
+func schemaOf(tx *bbolt.Tx) (int, error) {
 	path := tx.DB().Path()
 	meta := tx.Bucket(bucketMeta)
 	if meta == nil || meta.Get(metaSchema) == nil {
-		return fmt.Errorf("%w: %s is a bbolt file without a journal's schema version; this program reads version %d", ErrSchema, path, SchemaVersion)
+		return 0, fmt.Errorf("%w: %s is a bbolt file without a journal's schema version; this program reads versions %d to %d", ErrSchema, path, firstSchema, SchemaVersion)
 	}
-	if got := string(meta.Get(metaSchema)); got != strconv.Itoa(SchemaVersion) {
-		return fmt.Errorf("%w: %s has schema version %q and this program reads version %d", ErrSchema, path, got, SchemaVersion)
+	text := string(meta.Get(metaSchema))
+	version, err := strconv.Atoi(text)
+	if err != nil || text != strconv.Itoa(version) || version < firstSchema || version > SchemaVersion {
+		return 0, fmt.Errorf("%w: %s has schema version %q and this program reads versions %d to %d", ErrSchema, path, text, firstSchema, SchemaVersion)
 	}
-	for _, name := range allBuckets {
+	buckets := allBuckets
+	if version == firstSchema {
+		buckets = firstBuckets
+	}
+	for _, name := range buckets {
 		if tx.Bucket(name) == nil {
-			return fmt.Errorf("%w: %s says schema version %d but has no bucket %q", ErrSchema, path, SchemaVersion, name)
+			return 0, fmt.Errorf("%w: %s says schema version %d but has no bucket %q", ErrSchema, path, version, name)
 		}
 	}
-	return nil
+	return version, nil
 }
+
+// ReadsSchema reports whether a journal of a version can be read.
+func ReadsSchema(version int) bool { return version >= firstSchema && version <= SchemaVersion }
 
 // timeKey is the key of a row in an index by time: eight bytes of nanoseconds,
 // big-endian, then the id, so that rows sort by time and then by id.

@@ -29,7 +29,7 @@ type Stats struct {
 // Stats counts. It visits every record, without decoding it, in short read
 // transactions: some tens of milliseconds for a hundred thousand records.
 func (j *Journal) Stats() (Stats, error) {
-	s := Stats{SchemaVersion: SchemaVersion, Jobs: map[broker.JobStatus]int{}, PageBytes: j.pageBytes}
+	s := Stats{SchemaVersion: j.schema, Jobs: map[broker.JobStatus]int{}, PageBytes: j.pageBytes}
 	for status := range statusBytes {
 		s.Jobs[status] = 0
 	}

@@ -84,7 +84,7 @@ func dumpJournal(ctx context.Context, j *journal.Journal, out io.Writer, results
 	w := bufio.NewWriter(out)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	end := dumpEnd{Kind: "end", SchemaVersion: journal.SchemaVersion}
+	end := dumpEnd{Kind: "end", SchemaVersion: j.Schema()}
 	var err error
 	end.UnreadableJobs, err = j.Walk(broker.JobFilter{}, func(job broker.Job) error {
 		if ctx.Err() != nil {

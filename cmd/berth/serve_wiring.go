@@ -37,8 +37,8 @@ import (
 func (b *running) addNative(opts *actors.Options) {
 	store := &nativeStore{journal: b.journal}
 	family := jobs.New(store, jobs.Options{
-		RuntimeID: b.runtimeID,
-		Server:    broker.ServerInfo{Info: json.RawMessage(`{"name":"berth","version":` + strconv.Quote(buildVersion()) + `}`)},
+		RuntimeID: b.runtimeID, Now: time.Now, Log: b.log,
+		Server: broker.ServerInfo{Info: json.RawMessage(`{"name":"berth","version":` + strconv.Quote(buildVersion()) + `}`)},
 		After: func(d time.Duration) (<-chan time.Time, func()) {
 			t := time.NewTimer(d)
 			return t.C, func() { t.Stop() }
@@ -47,7 +47,7 @@ func (b *running) addNative(opts *actors.Options) {
 	store.delayed = func(id string) bool { return b.system.Delayed(id) }
 	b.kept, b.served = shape.NewStore(shape.StoreOptions{}), meta.NewLedger()
 	b.meta = meta.New(meta.Options{
-		Server: family.Source().Server, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, Now: time.Now, Random: rand.Reader,
+		Server: family.Source().Server, Log: b.log, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, Now: time.Now, Random: rand.Reader,
 		Store: b.kept, Counter: o200k.Counter{}, Costs: b.costs, Ledger: b.served, Tier: b.tier.Name, TierSource: b.tier.Source,
 		Proofs: b.proofRules, Delivered: func(then any) {
 			if shown, ok := then.(*actors.Shown); ok {

@@ -87,12 +87,12 @@ func Create(ctx context.Context, source Source, staging, path string, o Options)
 	} else if err != nil {
 		return failed(err)
 	}
-	counts, err := inspect(ctx, filepath.Join(staging, journalName))
+	counts, schema, err := inspect(ctx, filepath.Join(staging, journalName))
 	if err != nil {
 		return Manifest{}, refuse(broker.CodeBackupVerify, "The copy of the journal did not pass its check; no archive was written.", err)
 	}
 	m := Manifest{CreatedUTC: broker.FormatTime(o.Now()), BerthVersion: o.Version, DatabaseType: databaseType,
-		SchemaVersion: journal.SchemaVersion, RecordCounts: counts, Members: map[string]string{},
+		SchemaVersion: schema, RecordCounts: counts, Members: map[string]string{},
 		SettingsRedacted: o.Redacted > 0, RedactedSettingsNum: o.Redacted}
 	err = WriteFile(path, func(f *os.File) error { return pack(ctx, f, staging, &m, o.Settings) })
 	var refusal *broker.Refusal
@@ -103,20 +103,21 @@ func Create(ctx context.Context, source Source, staging, path string, o Options)
 }
 
 // inspect opens a journal on its own, checks it whole and counts it.
-func inspect(ctx context.Context, path string) (counts map[string]int, err error) {
+func inspect(ctx context.Context, path string) (counts map[string]int, schema int, err error) {
 	j, err := journal.OpenReadOnly(path)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
 	problems, err := j.Check(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if len(problems) > 0 {
-		return nil, fmt.Errorf("problems in the journal: %d; the first is %s", len(problems), problems[0])
+		return nil, 0, fmt.Errorf("problems in the journal: %d; the first is %s", len(problems), problems[0])
 	}
-	return j.Counts()
+	counts, err = j.Counts()
+	return counts, j.Schema(), err
 }
 
 // pack writes the members and, last, the manifest that vouches for them.

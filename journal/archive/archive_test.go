@@ -334,7 +334,7 @@ func TestAnArchiveThatIsNotWholeChangesNothing(t *testing.T) {
 		{"a member nobody vouches for", rewrite(t, path, same, "results/job_x.json"), broker.CodeBackupUnreadable},
 		{"a member twice", rewrite(t, path, same, "settings.json"), broker.CodeBackupUnreadable},
 		{"another database", rewrite(t, path, in("manifest.json", `"bbolt"`, `"postgresql"`)), broker.CodeBackupProvider},
-		{"another schema", rewrite(t, path, in("manifest.json", `"SchemaVersion": 1`, `"SchemaVersion": 99`)), broker.CodeBackupSchema},
+		{"another schema", rewrite(t, path, in("manifest.json", `"SchemaVersion": 2`, `"SchemaVersion": 99`)), broker.CodeBackupSchema},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			state := newState(t, "job_big_old")

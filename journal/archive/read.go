@@ -98,7 +98,7 @@ func readManifest(f *zip.File) (m Manifest, err error) {
 	case m.DatabaseType != databaseType:
 		return m, broker.Refuse(broker.CodeBackupProvider, fmt.Sprintf("The archive holds a %.64q database; this broker keeps bbolt. Nothing was changed.", m.DatabaseType),
 			map[string]any{"Reason": broker.CodeBackupProvider, "DatabaseType": m.DatabaseType})
-	case m.SchemaVersion != journal.SchemaVersion:
+	case !journal.ReadsSchema(m.SchemaVersion):
 		return m, broker.Refuse(broker.CodeBackupSchema, fmt.Sprintf("The archive has schema version %d and this program reads version %d. Nothing was changed.", m.SchemaVersion, journal.SchemaVersion),
 			map[string]any{"Reason": broker.CodeBackupSchema, "SchemaVersion": m.SchemaVersion, "Reads": journal.SchemaVersion})
 	}

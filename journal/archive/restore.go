@@ -66,7 +66,7 @@ func Restore(ctx context.Context, state, path string, o Options, step func(point
 	if err != nil {
 		return Restored{}, err
 	}
-	counts, err := inspect(ctx, filepath.Join(staging, journalName))
+	counts, _, err := inspect(ctx, filepath.Join(staging, journalName))
 	if err != nil {
 		return Restored{}, unreadable(err)
 	}

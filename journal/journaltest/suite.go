@@ -32,6 +32,11 @@ type Journal interface {
 	AppendEvent(ctx context.Context, e broker.Event) error
 	SaveCatalog(ctx context.Context, c broker.StoredCatalog) error
 	Catalogs() ([]broker.StoredCatalog, error)
+	Put(ctx context.Context, c broker.RecordChange) (broker.Record, error)
+	Record(kind, id string) (broker.Record, error)
+	Records(q broker.RecordQuery) ([]broker.Record, error)
+	CountRecords(q broker.RecordQuery) (int, error)
+	WatchRecords(kind, id string) (<-chan struct{}, func())
 	Recover(ctx context.Context, now time.Time) (journal.Recovery, error)
 	Prune(ctx context.Context, now time.Time, limit int) (int, error)
 	Stats() (journal.Stats, error)
@@ -62,7 +67,7 @@ func Run(t *testing.T, e Engine) {
 	}{
 		{"Lifecycle", testLifecycle}, {"Idempotency", testIdempotency}, {"Lists", testLists},
 		{"Events", testEvents}, {"Restart", testRestart}, {"Retention", testRetention}, {"Results", testResults},
-		{"Watch", testWatch}, {"Catalogs", testCatalogs}, {"Refusals", testRefusals}, {"Faults", testFaults},
+		{"Watch", testWatch}, {"Catalogs", testCatalogs}, {"Records", testRecords}, {"Refusals", testRefusals}, {"Faults", testFaults},
 		{"Closing", testClosing}, {"Concurrency", testConcurrency}, {"Histories", testHistories},
 	} {
 		t.Run(group.name, func(t *testing.T) { group.run(t, e) })

@@ -1,14 +1,12 @@
 package jobs
 
 import (
-	"context"
-	"encoding/json"
-	"sync"
+	"log/slog"
 	"time"
 
 	"berth/broker"
 	"berth/broker/catalog"
-	"berth/broker/catalog/schema"
+	"berth/broker/native"
 )
 
 // Backend is the name of the native family among the backends.
@@ -32,18 +30,6 @@ const entry = `{"name":"job_status","title":"Status of a job",` +
 	`},"required":["jobId"]},` +
 	`"annotations":{"idempotentHint":true,"openWorldHint":false}}`
 
-// inputSchema is the compiled form of the entry's schema. The entry is a
-// constant and a test compiles it, so that it cannot fail here.
-var inputSchema = sync.OnceValues(func() (*schema.Schema, error) {
-	var e struct {
-		InputSchema json.RawMessage `json:"inputSchema"`
-	}
-	if err := json.Unmarshal([]byte(entry), &e); err != nil {
-		return nil, err
-	}
-	return schema.Compile(e.InputSchema)
-})
-
 // Store is what the family reads jobs from.
 type Store interface {
 	// Job reads one record with its result. An id that is not there is an
@@ -64,6 +50,8 @@ type Options struct {
 	RuntimeID string
 	// Server is what the incarnation says of itself.
 	Server broker.ServerInfo
+	Now    func() time.Time
+	Log    *slog.Logger // nil discards
 	// After gives a channel that receives once d is over, and a function that
 	// gives it up. Without it nothing waits: waitSeconds counts as 0.
 	After func(d time.Duration) (<-chan time.Time, func())
@@ -71,71 +59,17 @@ type Options struct {
 
 // Family is the native family jobs, an upstream in the process.
 type Family struct {
+	*native.Verbs
 	store Store
 	opts  Options
 }
 
 // New makes the family.
-func New(store Store, opts Options) *Family { return &Family{store: store, opts: opts} }
-
-// Source is the family as the catalog takes it.
-func (f *Family) Source() catalog.Source {
-	return catalog.Source{
-		Backend: Backend, Native: true, Family: "jobs", Listed: true, Server: f.opts.Server,
-		Tools:   []broker.Tool{{Name: Verb, Raw: json.RawMessage(entry)}},
-		Aliases: map[string]string{Alias: Verb},
-		Effects: map[string]broker.Effects{Verb: broker.Read},
-		Control: []string{Verb},
-		Beside:  []string{Verb}, Handlers: []string{Verb},
-		Facts: map[string]catalog.Facts{Verb: {Essential: true}},
-	}
-}
-
-// Open gives a connection; it never fails and has no limit.
-func (f *Family) Open(context.Context, broker.Hear) (broker.Conn, error) {
-	return &conn{family: f, done: make(chan struct{})}, nil
-}
-
-// conn is one life of the family.
-type conn struct {
-	family *Family
-	done   chan struct{}
-	once   sync.Once
-}
-
-// Incarnation gives the facts of this life.
-func (c *conn) Incarnation() broker.Incarnation {
-	return broker.Incarnation{
-		RuntimeID: c.family.opts.RuntimeID, Reported: c.family.opts.RuntimeID != "",
-		Server: c.family.opts.Server, Tools: c.family.Source().Tools,
-		Done: c.done, Cause: func() string { return "the native verbs were stopped" },
-	}
-}
-
-// List gives the verbs, which do not change.
-func (c *conn) List(context.Context) ([]broker.Tool, []string, error) {
-	return c.family.Source().Tools, nil, nil
-}
-
-// Close ends the life; waits in it end with it.
-func (c *conn) Close(context.Context) error {
-	c.once.Do(func() { close(c.done) })
-	return nil
-}
-
-// Call answers job_status. Its only errors are the ends of ctx and of this life.
-func (c *conn) Call(ctx context.Context, call *broker.Call, _ broker.Peer) (broker.Answer, error) {
-	var params struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if err := json.Unmarshal(call.Params, &params); err != nil || params.Name != Verb {
-		return broker.Answer{}, &broker.Failure{Cause: "the native family jobs has no such verb", Refusal: broker.Refuse(
-			broker.CodeVerbUnknown, "Tool not found: "+call.Verb, map[string]any{"name": call.Verb})}
-	}
-	result, err := c.status(ctx, call.Principal, params.Arguments)
-	if err != nil {
-		return broker.Answer{}, err
-	}
-	return broker.Answer{Result: result, RuntimeID: c.family.opts.RuntimeID}, nil
+func New(store Store, opts Options) *Family {
+	f := &Family{store: store, opts: opts}
+	f.Verbs = native.NewFamily("jobs", native.Options{RuntimeID: opts.RuntimeID, Server: opts.Server, Now: opts.Now, Log: opts.Log}, native.Verb{
+		Name: Verb, Entry: entry, Aliases: []string{Alias}, Effects: broker.Read, Control: true, Beside: true,
+		Facts: catalog.Facts{Essential: true}, Answer: f.status,
+	})
+	return f
 }

@@ -13,6 +13,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/catalog/schema"
 
 	"go.uber.org/goleak"
 )
@@ -130,7 +131,7 @@ type answer struct {
 
 func ask(t *testing.T, ctx context.Context, s Store, who broker.Principal, arguments string) answer {
 	t.Helper()
-	f := New(s, Options{RuntimeID: "r1", After: func(d time.Duration) (<-chan time.Time, func()) {
+	f := New(s, Options{RuntimeID: "r1", Now: time.Now, After: func(d time.Duration) (<-chan time.Time, func()) {
 		timer := time.NewTimer(d)
 		return timer.C, func() { timer.Stop() }
 	}})
@@ -141,12 +142,38 @@ func ask(t *testing.T, ctx context.Context, s Store, who broker.Principal, argum
 	return call(t, ctx, c, who, arguments)
 }
 
+// judged does what policy does before a call comes here.
+func judged(t *testing.T, arguments string) (string, *broker.Refusal) {
+	t.Helper()
+	var e struct{ InputSchema json.RawMessage }
+	if err := json.Unmarshal([]byte(entry), &e); err != nil {
+		t.Fatal(err)
+	}
+	s, err := schema.Compile(e.InputSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if arguments == "" || arguments == "null" {
+		arguments = "{}"
+	}
+	normal := s.Normalise(json.RawMessage(arguments))
+	return string(normal), s.NativeRefusal(normal)
+}
+
 func call(t *testing.T, ctx context.Context, c broker.Conn, who broker.Principal, arguments string) answer {
 	t.Helper()
 	began := time.Now()
+	arguments, refused := judged(t, arguments)
 	params := `{"name":"job_status"}`
 	if arguments != "" {
 		params = `{"name":"job_status","arguments":` + arguments + `}`
+	}
+	if refused != nil {
+		out := answer{isError: true, text: string(refused.NativeJSON())}
+		if err := json.Unmarshal(refused.NativeJSON(), &out.body); err != nil {
+			t.Fatal(err)
+		}
+		return out
 	}
 	got, err := c.Call(ctx, &broker.Call{Principal: who, Verb: Verb, Params: json.RawMessage(params), Effects: broker.Read}, broker.Peer{})
 	out := answer{err: err, after: time.Since(began)}
@@ -321,7 +348,7 @@ func TestAWaitEndsWithItsCallAndWithTheFamily(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(job(0, "bob", broker.JobRunning))
-				c, err := New(s, Options{After: func(d time.Duration) (<-chan time.Time, func()) { return time.After(d), func() {} }}).Open(t.Context(), nil)
+				c, err := New(s, Options{Now: time.Now, After: func(d time.Duration) (<-chan time.Time, func()) { return time.After(d), func() {} }}).Open(t.Context(), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -357,7 +384,7 @@ func TestAStoreThatAnnouncesNothingNewDoesNotSpinForEver(t *testing.T) {
 }
 
 func TestWithoutAClockNothingWaits(t *testing.T) {
-	c, _ := New(newStore(job(0, "bob", broker.JobRunning)), Options{RuntimeID: "r1"}).Open(t.Context(), nil)
+	c, _ := New(newStore(job(0, "bob", broker.JobRunning)), Options{RuntimeID: "r1", Now: time.Now}).Open(t.Context(), nil)
 	if got := call(t, t.Context(), c, bob, `{"jobId":"job_0","waitSeconds":50}`); got.body["Status"] != "Running" {
 		t.Errorf("got %s", got.text)
 	}
@@ -369,7 +396,7 @@ func TestWithoutAClockNothingWaits(t *testing.T) {
 }
 
 func TestTheCatalogTakesTheFamily(t *testing.T) {
-	f := New(newStore(), Options{RuntimeID: "r1"})
+	f := New(newStore(), Options{RuntimeID: "r1", Now: time.Now})
 	s, faults := catalog.Build(1, []catalog.Source{f.Source(), {Backend: "x", Listed: true}})
 	if len(faults) > 0 {
 		t.Fatalf("%+v", faults)

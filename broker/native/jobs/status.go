@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"berth/broker"
-	"berth/broker/shape"
+	"berth/broker/native"
 )
 
 // maxUnfinished is how many of the caller's own unfinished jobs a
@@ -21,41 +21,23 @@ const maxUnfinished = 20
 // announce changes that are none.
 const maxWakes = 1000
 
-// status is the verb: arguments, then the job as it is or as it becomes.
-func (c *conn) status(ctx context.Context, who broker.Principal, raw json.RawMessage) (json.RawMessage, error) {
-	s, err := inputSchema()
-	if err != nil {
-		return refused(broker.AsRefusal(err)), nil
-	}
-	raw = s.Normalise(raw)
-	if refusal := s.NativeRefusal(raw); refusal != nil {
-		return refused(refusal), nil
-	}
+// status is the verb: the job as it is or as it becomes.
+func (f *Family) status(ctx context.Context, ask native.Ask) (any, error) {
 	var args struct {
 		JobID       string      `json:"jobId"`
 		WaitSeconds json.Number `json:"waitSeconds"`
 	}
-	if err := json.Unmarshal(raw, &args); err != nil {
-		return refused(broker.Refuse(broker.CodeInvalidArguments, "The arguments do not fit this verb.", nil)), nil
-	}
-	id := strings.TrimSpace(args.JobID)
-	job, refusal := c.family.find(who, id)
-	if refusal == nil {
-		job, refusal, err = c.wait(ctx, who, job, clamp(args.WaitSeconds))
-	}
-	switch {
-	case err != nil:
+	if err := ask.Decode(&args); err != nil {
 		return nil, err
-	case refusal != nil:
-		return refused(refusal), nil
+	}
+	job, err := f.wait(ctx, ask, strings.TrimSpace(args.JobID), clamp(args.WaitSeconds))
+	if err != nil {
+		return nil, err
 	}
 	// Whether an outcome waits to be written matters only while the record says
 	// that the job goes on.
-	delayed := !job.Status.Final() && c.family.store.Delayed(job.ID)
-	return shape.Structured(job.StatusView(delayed), false), nil
+	return job.StatusView(!job.Status.Final() && f.store.Delayed(job.ID)), nil
 }
-
-func refused(r *broker.Refusal) json.RawMessage { return shape.Structured(r.NativeJSON(), true) }
 
 // clamp reads waitSeconds, of which the schema has said that it is an integer.
 func clamp(n json.Number) time.Duration {
@@ -68,20 +50,22 @@ func clamp(n json.Number) time.Duration {
 
 // wait answers at once when the job is final, early when its status changes,
 // else with the present state when d is over.
-func (c *conn) wait(ctx context.Context, who broker.Principal, job broker.Job, d time.Duration) (broker.Job, *broker.Refusal, error) {
-	if d <= 0 || job.Status.Final() || c.family.opts.After == nil {
-		return job, nil, nil
+func (f *Family) wait(ctx context.Context, ask native.Ask, id string, d time.Duration) (broker.Job, error) {
+	who := ask.Call.Principal
+	job, err := f.find(who, id)
+	if err != nil || d <= 0 || job.Status.Final() || f.opts.After == nil {
+		return job, err
 	}
-	over, giveUp := c.family.opts.After(d)
+	over, giveUp := f.opts.After(d)
 	defer giveUp()
 	first := job.Status
 	for range maxWakes {
 		// Watch before looking: a change between the two is not missed.
-		changed, stop := c.family.store.Watch(job.ID)
-		now, refusal := c.family.find(who, job.ID)
-		if refusal != nil || now.Status.Final() || now.Status != first {
+		changed, stop := f.store.Watch(job.ID)
+		now, err := f.find(who, job.ID)
+		if err != nil || now.Status.Final() || now.Status != first {
 			stop()
-			return now, refusal, nil
+			return now, err
 		}
 		job = now
 		select {
@@ -89,21 +73,20 @@ func (c *conn) wait(ctx context.Context, who broker.Principal, job broker.Job, d
 			stop()
 		case <-over:
 			stop()
-			job, refusal = c.family.find(who, job.ID)
-			return job, refusal, nil
+			return f.find(who, job.ID)
 		case <-ctx.Done():
 			stop()
-			return broker.Job{}, nil, &broker.Failure{Dispatched: true, Cause: "the wait for the job ended with its call"}
-		case <-c.done:
+			return broker.Job{}, ctx.Err()
+		case <-ask.Done:
 			stop()
-			return broker.Job{}, nil, &broker.Failure{Dispatched: true, Gone: true, Cause: "the native verbs were stopped"}
+			return broker.Job{}, native.ErrStopped
 		}
 	}
-	return job, nil, nil
+	return job, nil
 }
 
 // find reads a job that the principal may see.
-func (f *Family) find(who broker.Principal, id string) (broker.Job, *broker.Refusal) {
+func (f *Family) find(who broker.Principal, id string) (broker.Job, error) {
 	job, err := f.store.Job(id)
 	switch {
 	case errors.Is(err, broker.ErrJobNotFound):

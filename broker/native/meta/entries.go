@@ -1,8 +1,6 @@
 package meta
 
 import (
-	"encoding/json"
-
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/shape"
@@ -67,9 +65,9 @@ var records = []record{
 		broker.Read, catalog.NoPass, catalog.Facts{Family: catalog.FamilyHealth, Essential: true, Required: true}, (*Family).health},
 }
 
-// tool is the verb's entry of tools/list.
-func (r record) tool() broker.Tool {
-	return broker.Tool{Name: r.name, Raw: json.RawMessage(`{"name":"` + r.name + `",` + r.entry + `,"annotations":{"openWorldHint":` + openWorld(r) + `}}`)}
+// entryJSON is the verb's entry of tools/list.
+func (r record) entryJSON() string {
+	return `{"name":"` + r.name + `",` + r.entry + `,"annotations":{"openWorldHint":` + openWorld(r) + `}}`
 }
 
 // openWorld says whether a verb may reach beyond the broker.

@@ -1,16 +1,16 @@
 package meta
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
-	"sync"
+	"log/slog"
 	"time"
 
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/catalog/help"
+	"berth/broker/native"
 	"berth/broker/policy/proof"
 	"berth/broker/shape"
 )
@@ -19,6 +19,7 @@ import (
 // required.
 type Options struct {
 	Server    broker.ServerInfo
+	Log       *slog.Logger // nil discards
 	Version   string
 	RuntimeID string // of this life of the broker
 	Started   time.Time
@@ -47,65 +48,23 @@ type Options struct {
 
 // Family is the native family catalog, with health.
 type Family struct {
-	opts   Options
-	byName map[string]record
+	*native.Verbs
+	opts Options
 }
 
 // New makes the family.
 func New(opts Options) *Family {
-	f := &Family{opts: opts, byName: map[string]record{}}
+	f := &Family{opts: opts}
+	verbs := make([]native.Verb, 0, len(records))
 	for _, r := range records {
-		f.byName[r.name] = r
-	}
-	return f
-}
-
-// Source is the family as the catalog takes it.
-func (f *Family) Source() catalog.Source {
-	s := catalog.Source{Backend: catalog.NativeName, Native: true, Family: catalog.FamilyCatalog, Listed: true, Server: f.opts.Server,
-		Effects: map[string]broker.Effects{}, Facts: map[string]catalog.Facts{}, Passes: map[string]catalog.Pass{}}
-	for _, r := range records {
-		s.Tools = append(s.Tools, r.tool())
-		s.Effects[r.name], s.Facts[r.name] = r.effects, r.facts
-		if r.pass != catalog.NoPass {
-			s.Passes[r.name] = r.pass
+		v := native.Verb{Name: r.name, Entry: r.entryJSON(), Effects: r.effects, Pass: r.pass, Facts: r.facts, Control: true, MergedOnly: true}
+		if r.answer != nil {
+			v.Answer = f.answering(r.answer)
 		}
-		// The verbs that pass calls on are answered by policy, which takes them apart.
-		s.Handlers = append(s.Handlers, r.name)
-		s.Control = append(s.Control, r.name)
-		s.MergedOnly = append(s.MergedOnly, r.name)
+		verbs = append(verbs, v)
 	}
-	return s
-}
-
-// Open gives a connection; it never fails.
-func (f *Family) Open(context.Context, broker.Hear) (broker.Conn, error) {
-	return &conn{family: f, done: make(chan struct{})}, nil
-}
-
-// conn is one life of the family.
-type conn struct {
-	family *Family
-	done   chan struct{}
-	once   sync.Once
-}
-
-// Incarnation gives the facts of this life.
-func (c *conn) Incarnation() broker.Incarnation {
-	o := c.family.opts
-	return broker.Incarnation{RuntimeID: o.RuntimeID, Reported: o.RuntimeID != "", Server: o.Server, Tools: c.family.Source().Tools,
-		Done: c.done, Cause: func() string { return "the native verbs were stopped" }}
-}
-
-// List gives the verbs, which do not change.
-func (c *conn) List(context.Context) ([]broker.Tool, []string, error) {
-	return c.family.Source().Tools, nil, nil
-}
-
-// Close ends the life.
-func (c *conn) Close(context.Context) error {
-	c.once.Do(func() { close(c.done) })
-	return nil
+	f.Verbs = native.NewFamily(catalog.FamilyCatalog, native.Options{RuntimeID: opts.RuntimeID, Server: opts.Server, Now: opts.Now, Log: opts.Log}, verbs...)
+	return f
 }
 
 // ask is one call: the arguments, and who makes it.
@@ -117,46 +76,20 @@ type ask struct {
 	now       time.Time
 }
 
-// Call answers a verb of the family at once.
-func (c *conn) Call(_ context.Context, call *broker.Call, _ broker.Peer) (broker.Answer, error) {
-	var params struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
+// answering gives a verb's answer its place: the catalog as its caller sees it.
+func (f *Family) answering(answer func(*Family, ask) (any, *broker.Refusal)) func(context.Context, native.Ask) (any, error) {
+	return func(_ context.Context, a native.Ask) (any, error) {
+		profile, placed := a.Call.Origin.Profile.(*catalog.Profile)
+		if !placed { // nothing that came through policy ends here
+			return nil, &broker.Failure{Cause: "the catalog family cannot answer a call from nowhere", Refusal: broker.Refuse(
+				broker.CodeVerbUnknown, "Tool not found: "+a.Call.Verb, map[string]any{"name": a.Call.Verb})}
+		}
+		value, refusal := answer(f, ask{a.Arguments, profile, a.Call.Principal, a.Call.Origin.Holder, a.Now})
+		if refusal != nil {
+			return nil, refusal
+		}
+		return value, nil
 	}
-	err := json.Unmarshal(call.Params, &params)
-	r, known := c.family.byName[params.Name]
-	profile, placed := call.Origin.Profile.(*catalog.Profile)
-	if err != nil || !known || r.answer == nil || !placed {
-		// Nothing that came through policy ends here.
-		return broker.Answer{}, &broker.Failure{Cause: "the catalog family cannot answer this call", Refusal: broker.Refuse(
-			broker.CodeVerbUnknown, "Tool not found: "+call.Verb, map[string]any{"name": call.Verb})}
-	}
-	if len(params.Arguments) == 0 || string(params.Arguments) == "null" {
-		params.Arguments = json.RawMessage("{}")
-	}
-	answer, refusal := r.answer(c.family, ask{params.Arguments, profile, call.Principal, call.Origin.Holder, c.family.opts.Now()})
-	result := json.RawMessage(nil)
-	if refusal != nil {
-		result = shape.Structured(refusal.NativeJSON(), true)
-	} else {
-		result = shape.Structured(encode(answer), false)
-	}
-	return broker.Answer{Result: result, RuntimeID: c.family.opts.RuntimeID}, nil
-}
-
-// encode writes a value of this package, whose encoding cannot fail. Text keeps
-// its < and >: placeholders are written with them.
-func encode(v any) json.RawMessage {
-	if raw, ok := v.(json.RawMessage); ok {
-		return raw
-	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return json.RawMessage(`{"Error":"The answer could not be written.","Code":"internal"}`)
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
 // decode reads arguments that their schema admits.

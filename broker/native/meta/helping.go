@@ -7,6 +7,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/catalog/help"
+	"berth/broker/native"
 	"berth/broker/shape"
 )
 
@@ -67,7 +68,8 @@ func (w *view) Verb(doc int) help.Verb {
 		v, name = e.Verb, e.Name
 	}
 	c := w.family.card(w.ask, v)
-	out := help.Verb{Name: name, Via: c.Via, Card: encode(c), Inputs: inputs(name, v.InputSchema), Callable: c.Callable, Reason: c.Reason}
+	raw, _ := native.Encode(c) // a card is text and JSON that was read before: its encoding cannot fail
+	out := help.Verb{Name: name, Via: c.Via, Card: raw, Inputs: inputs(name, v.InputSchema), Callable: c.Callable, Reason: c.Reason}
 	if c.MinimalCall != nil {
 		out.Minimal = c.MinimalCall
 	}
