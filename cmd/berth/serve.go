@@ -78,7 +78,7 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), tier: readTier(a.getenv),
+	b := &running{cfg: cfg, configDir: configDir, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), tier: readTier(a.getenv), metrics: metrics.New(buildVersion()),
 		readOnlyProcess: o.readOnly || switchedOn(a.getenv, readOnlyVariable)}
 	defer b.close()
 	for _, note := range cfg.Notes {
@@ -181,7 +181,7 @@ func (b *running) openState(ctx context.Context, path string) error {
 // any socket opens.
 func (b *running) openJournal(ctx context.Context) error {
 	var err error
-	if b.journal, err = journal.Open(b.dir.Path(journalFile), journal.Options{Logger: b.log, Hook: failpoint()}); err != nil {
+	if b.journal, err = journal.Open(b.dir.Path(journalFile), journal.Options{Logger: b.log, Hook: failpoint(), Commit: b.metrics.Commit}); err != nil {
 		return &failure{exit: exitJournal, code: codeJournal, message: "The journal cannot be used: " + sentence(err), more: journalAdvice(err)}
 	}
 	recovery, err := b.journal.Recover(ctx, time.Now())
@@ -189,6 +189,7 @@ func (b *running) openJournal(ctx context.Context) error {
 		return fmt.Errorf("recover the journal: %w", err)
 	}
 	b.tracked = recovery.Tracked
+	b.metrics.JobsEnded(recovery.Lost, broker.JobLost, broker.CodeJobLostOnRestart)
 	if recovery.Lost+len(recovery.Tracked)+recovery.Unreadable+recovery.OrphanFiles > 0 {
 		b.log.Warn("the journal held unfinished work", slog.Int("lost", recovery.Lost), slog.Int("tracked", len(recovery.Tracked)),
 			slog.Int("unreadable", recovery.Unreadable), slog.Int("orphan_files", recovery.OrphanFiles))
@@ -205,10 +206,9 @@ func (b *running) openJournal(ctx context.Context) error {
 }
 
 func (b *running) startActors() error {
-	b.metrics = metrics.New()
 	b.costs = shape.NewCosts(o200k.Counter{}, nil)
 	opts := actors.Options{
-		Journal: b.journal, Tracked: b.tracked,
+		Journal: countedJobs{b.journal, b.metrics}, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
 		Observe:          b.metrics.Observe, Proofs: b.proofs(),
@@ -231,7 +231,7 @@ func (b *running) startActors() error {
 		return fmt.Errorf("start the actors: %w", err)
 	}
 	weigh(b.system.Catalog(), b.log)
-	if err := b.metrics.Watch(b.system); err != nil {
+	if err := b.metrics.Watch(b.sources()); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	return nil
@@ -369,7 +369,7 @@ func (b *running) handler() (http.Handler, error) {
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, Tier: b.tier.Name, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
 		Shaping:  mcpserver.Shaping{Counter: o200k.Counter{}, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},
-		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess, Tracer: traces,
+		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess, Tracer: traces, Refused: b.metrics.Refused,
 		Guard: checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})
 	if err != nil {
@@ -383,8 +383,8 @@ func (b *running) handler() (http.Handler, error) {
 		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
 		Metrics: b.metrics.Handler(), Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
-		Tracer:  traces,
-		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
+		Tracer:  traces, Refused: b.metrics.Refused,
+		Tier: b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
 	// Not a ServeMux: it would answer some paths with a redirect before the
 	// token was looked at.

@@ -132,7 +132,9 @@ func TestACollectorSeesTheWholeTreeOfACall(t *testing.T) {
 	job, err := w.request(t.Context(), "tools/call", map[string]any{"name": "child__greet", "arguments": map[string]any{"name": "s3cret-argument-value"},
 		"_meta": map[string]any{"traceparent": callersTrace}})
 	must(t, err)
-	var handle struct{ StructuredContent struct{ JobId, Status string } }
+	var handle struct {
+		StructuredContent struct{ JobId, Status string }
+	}
 	must(t, json.Unmarshal(job, &handle))
 	w.want(handle.StructuredContent.JobId, "Succeeded", "")
 	if _, err := w.request(t.Context(), "tools/call", map[string]any{"name": "child__no-such-tool", "arguments": map[string]any{}}); err == nil {

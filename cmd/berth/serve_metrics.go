@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+
+	"berth/actors"
+	"berth/broker"
+	"berth/journal"
+	"berth/transport/metrics"
+)
+
+// countedJobs counts what becomes durable of jobs.
+type countedJobs struct {
+	*journal.Journal
+	metrics *metrics.Metrics
+}
+
+var _ actors.Journal = countedJobs{}
+
+// CreateJob counts a record that is new.
+func (c countedJobs) CreateJob(ctx context.Context, job broker.Job) (broker.Job, bool, error) {
+	stored, created, err := c.Journal.CreateJob(ctx, job)
+	if err == nil && created {
+		c.metrics.JobAccepted()
+	}
+	return stored, created, err
+}
+
+// ChangeJob counts an end.
+func (c countedJobs) ChangeJob(ctx context.Context, id string, change broker.JobChange) (broker.Job, error) {
+	stored, err := c.Journal.ChangeJob(ctx, id, change)
+	if err == nil && stored.Status.Final() {
+		c.metrics.JobsEnded(1, stored.Status, stored.Reason)
+	}
+	return stored, err
+}
+
+// sources are who is asked at a scrape.
+func (b *running) sources() metrics.Sources {
+	s := metrics.Sources{
+		Actors: b.system,
+		Journal: func() (metrics.Journal, error) {
+			f, err := b.journal.Figures()
+			return metrics.Journal{FileBytes: f.FileBytes, Commits: f.Commits, Writes: f.Writes, Waiting: f.Waiting}, err
+		},
+		Unfinished: func(status broker.JobStatus) (int, error) {
+			page, err := b.journal.Jobs(broker.JobFilter{Status: status, Limit: 1})
+			return page.Total, err
+		},
+	}
+	if b.tracer != nil {
+		s.Spans = func() (uint64, uint64, uint64) {
+			got := b.tracer.Stats()
+			return got.Exported, got.Dropped, got.Failed
+		}
+	}
+	return s
+}
