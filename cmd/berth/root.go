@@ -30,6 +30,7 @@ var commands = []func(*app) *cobra.Command{
 	newCatalogCommand,
 	newBackendsCommand,
 	newSessionsCommand,
+	newTopCommand,
 	newJobsCommand,
 	newJournalCommand,
 	newBackupCommand,
