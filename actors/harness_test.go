@@ -190,6 +190,19 @@ func (f *faults) ChangeJob(ctx context.Context, id string, c broker.JobChange) (
 	return f.Journal.ChangeJob(ctx, id, c)
 }
 
+// records fail while the journal is down.
+type records struct {
+	Records
+	down *atomic.Bool
+}
+
+func (r *records) Put(ctx context.Context, c broker.RecordChange) (broker.Record, error) {
+	if r.down.Load() {
+		return broker.Record{}, errDown
+	}
+	return r.Records.Put(ctx, c)
+}
+
 type syncBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -232,7 +245,7 @@ func (w *world) boot() {
 		w.t.Fatal(err)
 	}
 	w.faults = &faults{Journal: w.journal}
-	w.opts.Journal, w.opts.Tracked = w.faults, r.Tracked
+	w.opts.Journal, w.opts.Records, w.opts.Tracked = w.faults, &records{w.journal, &w.faults.down}, r.Tracked
 	if w.System, err = Start(w.opts); err != nil {
 		w.t.Fatal(err)
 	}

@@ -239,8 +239,12 @@ func (s *System) Subscribe(ctx context.Context, holder, uri string, req Request)
 		return Reply{Refusal: refusal}
 	}
 	reply := s.Do(ctx, req)
-	if fresh && (reply.Answer == nil || reply.Answer.Error != nil) {
+	switch {
+	case !fresh:
+	case reply.Answer == nil || reply.Answer.Error != nil:
 		s.subs.remove(key, uri, holder)
+	default:
+		s.remember(ctx, holder)
 	}
 	return reply
 }
@@ -249,7 +253,9 @@ func (s *System) Subscribe(ctx context.Context, holder, uri string, req Request)
 // resources/unsubscribe. The backend is told when nobody else holds one.
 func (s *System) Unsubscribe(ctx context.Context, holder, uri string, req Request) Reply {
 	key := s.standingKey(req.Call)
-	if !s.subs.remove(key, uri, holder) {
+	last := s.subs.remove(key, uri, holder)
+	s.remember(ctx, holder)
+	if !last {
 		return Reply{Answer: &broker.Answer{Result: json.RawMessage("{}")}}
 	}
 	reply := s.Do(ctx, req)
@@ -280,20 +286,25 @@ func (s *System) SetLevel(ctx context.Context, holder, level string, req Request
 	reply := s.Do(ctx, req)
 	if reply.Answer == nil || reply.Answer.Error != nil {
 		s.subs.setLevel(key, holder, before)
+		return reply
 	}
+	s.remember(ctx, holder)
 	return reply
 }
 
-// KeepLevel is SetLevel without telling a backend that has no incarnation: it is
-// told when it has one. The holder is a session.
-func (s *System) KeepLevel(holder, backend, level string) {
+// KeepLevel is SetLevel of several backends without telling one that has no
+// incarnation: it is told when it has one. The holder is a session.
+func (s *System) KeepLevel(ctx context.Context, holder string, backends []string, level string) {
 	n := slices.Index(LogLevels, level)
-	if n < 0 {
+	if n < 0 || len(backends) == 0 {
 		return
 	}
-	key := s.standingKey(&broker.Call{Backend: backend, Session: holder})
-	s.subs.setLevel(key, holder, n)
-	s.tell(key, &tell{level: true})
+	for _, backend := range backends {
+		key := s.standingKey(&broker.Call{Backend: backend, Session: holder})
+		s.subs.setLevel(key, holder, n)
+		s.tell(key, &tell{level: true})
+	}
+	s.remember(ctx, holder)
 }
 
 func levelParams(level int) json.RawMessage {
@@ -313,7 +324,8 @@ func (s *System) Level(backend, level, holder string) (wanted, said bool) {
 	return slices.Index(LogLevels, level) >= least, least >= 0
 }
 
-// Forget drops what holder asked for. It is done for a session when it ends.
+// Forget drops what holder asked for. It is done for a session when it ends, or
+// is idle; what is remembered of it stays in the second case.
 func (s *System) Forget(holder string) {
 	for key, uris := range s.subs.drop(holder) {
 		s.tell(key, &tell{unsubscribe: uris})

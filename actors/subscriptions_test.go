@@ -173,7 +173,7 @@ func TestBackendIsToldTheLeastSevereLevelOfAll(t *testing.T) {
 				t.Error(level, got)
 			}
 		}
-		w.KeepLevel("s", "b", "info")
+		w.KeepLevel(t.Context(), "s", []string{"b"}, "info")
 		synctest.Wait()
 		if got := b.take(); got != `logging/setLevel {"level":"info"}` {
 			t.Fatal(got)

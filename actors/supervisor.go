@@ -348,7 +348,7 @@ func (s *supervisor) openSession(ctx actor.Context, m *openSession) {
 		m.settle(stoppingRefusal().Retry(time.Second))
 		return
 	}
-	ref := &sessionRef{pid: pid, info: info}
+	ref := &sessionRef{pid: pid, info: info, recalled: sys.recall(key)}
 	ref.lastSeen.Store(sys.now().UnixNano())
 	sys.sessions.Store(key, ref)
 	sys.sessionCount.Add(1)

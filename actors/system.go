@@ -54,6 +54,9 @@ type Options struct {
 	// Fatal is told when the supervisor itself failed; the process should end.
 	Fatal func(reason string)
 
+	// Records keeps what sessions ask for over a restart; nil: nothing is kept.
+	Records Records
+
 	// Proofs are the rules of the gate that holds writes back; nil: there is none.
 	Proofs *proof.Config
 
@@ -111,8 +114,9 @@ type backendRef struct {
 
 type sessionRef struct {
 	pid      *actor.PID
-	info     *SessionInfo // never changed
-	lastSeen atomic.Int64 // unix nanoseconds
+	info     *SessionInfo    // never changed
+	recalled <-chan struct{} // closed when it is known what it asked for in an earlier life
+	lastSeen atomic.Int64    // unix nanoseconds
 	inflight atomic.Int64
 }
 
@@ -273,8 +277,13 @@ func (s *System) Cancel(key, requestID, reason string) {
 // when it has.
 func (s *System) Attach(info SessionInfo) *broker.Refusal {
 	if v, ok := s.sessions.Load(info.Key); ok {
-		v.(*sessionRef).lastSeen.Store(s.now().UnixNano())
-		return nil
+		ref := v.(*sessionRef)
+		ref.lastSeen.Store(s.now().UnixNano())
+		select {
+		case <-ref.recalled:
+			return nil
+		default:
+		}
 	}
 	if s.closing.Load() {
 		return stoppingRefusal()
@@ -283,16 +292,33 @@ func (s *System) Attach(info SessionInfo) *broker.Refusal {
 	s.send(s.supervisor, &openSession{info: info, reply: reply})
 	limit := time.NewTimer(attachLimit)
 	defer limit.Stop()
+	late := broker.Refuse(broker.CodeOverloaded, "The session could not be opened in time.", nil).Retry(time.Second)
 	select {
 	case r := <-reply:
-		return r
+		if r != nil {
+			return r
+		}
 	case <-limit.C:
-		return broker.Refuse(broker.CodeOverloaded, "The session could not be opened in time.", nil).Retry(time.Second)
+		return late
+	}
+	v, ok := s.sessions.Load(info.Key)
+	if !ok { // it ended meanwhile
+		return nil
+	}
+	select {
+	case <-v.(*sessionRef).recalled:
+		return nil
+	case <-limit.C:
+		return late
 	}
 }
 
-// End closes a session; its calls are cancelled, its jobs go on.
-func (s *System) End(key string) { s.send(s.supervisor, &closeSession{key: key}) }
+// End closes a session; its calls are cancelled, its jobs go on, and what it
+// asked for is forgotten.
+func (s *System) End(key string) {
+	s.send(s.supervisor, &closeSession{key: key})
+	s.unremember(key)
+}
 
 // answering gives the actor that answers a request: of what its session brings,
 // else of what is configured.

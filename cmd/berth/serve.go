@@ -208,7 +208,7 @@ func (b *running) openJournal(ctx context.Context) error {
 func (b *running) startActors() error {
 	b.costs = shape.NewCosts(o200k.Counter{}, nil)
 	opts := actors.Options{
-		Journal: countedJobs{b.journal, b.metrics}, Tracked: b.tracked,
+		Journal: countedJobs{b.journal, b.metrics}, Records: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
 		Observe:          b.metrics.Observe, Proofs: b.proofs(),

@@ -183,9 +183,7 @@ func (s *Server) setLevels(rq *request) {
 		return
 	}
 	if rq.session != nil { // nobody else could hear
-		for _, backend := range s.able(s.opts.Broker.Catalog(), "logging") {
-			s.opts.Broker.KeepLevel(rq.session.key, backend, level)
-		}
+		s.opts.Broker.KeepLevel(rq.r.Context(), rq.session.key, s.able(s.opts.Broker.Catalog(), "logging"), level)
 	}
 	rq.result([]byte("{}"))
 }

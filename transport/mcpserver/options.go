@@ -56,9 +56,9 @@ type Standing interface {
 	Subscribe(ctx context.Context, holder, uri string, req actors.Request) actors.Reply
 	Unsubscribe(ctx context.Context, holder, uri string, req actors.Request) actors.Reply
 	SetLevel(ctx context.Context, holder, level string, req actors.Request) actors.Reply
-	// KeepLevel is SetLevel without a request: a backend that is not up is told
-	// when it is.
-	KeepLevel(holder, backend, level string)
+	// KeepLevel is SetLevel of several backends without a request: one that is
+	// not up is told when it is.
+	KeepLevel(ctx context.Context, holder string, backends []string, level string)
 	// Subscribed and Level say what a holder wants to hear.
 	Subscribed(backend, uri, holder string) bool
 	Level(backend, level, holder string) (wanted, said bool)

@@ -35,7 +35,7 @@ func (b *fakeBroker) SetLevel(ctx context.Context, holder, level string, req act
 	return b.Do(ctx, req)
 }
 
-func (b *fakeBroker) KeepLevel(holder, backend, level string) {
+func (b *fakeBroker) KeepLevel(_ context.Context, holder string, _ []string, level string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.levels[holder] = level
