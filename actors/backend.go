@@ -95,13 +95,13 @@ func (o *offer) Reject(err error) {
 	o.settle(outcome{refusal: r})
 }
 
-// settle tells the owner the outcome, once, and gives back the bytes that the
-// call weighed.
+// settle tells the owner the outcome, once, and gives back what the call took of
+// the limits.
 func (o *offer) settle(out outcome) {
 	o.once.Do(func() {
 		out.callID = o.call.ID
 		out.timing.Offered = o.offered
-		o.sys.budget.Give(o.call.Bytes())
+		o.sys.release(o.call)
 		o.held.giveBack() // nothing, where the call was sent
 		o.neverRan(out)
 		o.sys.send(o.owner, &out)

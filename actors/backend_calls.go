@@ -65,10 +65,7 @@ func (o *offer) ticket() admission.Ticket {
 	if o.isJob.Load() {
 		lane = broker.LaneJobs
 	}
-	return admission.Ticket{
-		ID: o.call.ID, Lane: lane, Principal: o.call.Principal.Key(), Session: o.call.Session,
-		Weight: 1, Cost: max(1, o.call.Seats), Bytes: o.call.Bytes(), QueueTimeout: o.queueTimeout,
-	}
+	return admission.TicketOf(o.call, lane, o.queueTimeout)
 }
 
 // mismatch refuses a call that names another incarnation than the live one.

@@ -48,10 +48,10 @@ func (m *jobStart) Reject(error) {
 	m.sys.send(m.owner, a)
 }
 
-// give returns the bytes of a call that no backend was offered.
+// give returns what a call took of the limits that no backend was offered.
 func (m *jobStart) give() {
 	if m.adopt == nil {
-		m.sys.budget.Give(m.req.Call.Bytes())
+		m.sys.release(m.req.Call)
 	}
 }
 

@@ -174,8 +174,8 @@ func (j *job) toBackend(method string, params json.RawMessage) *offer {
 }
 
 func (j *job) send(o *offer) {
-	if !j.sys.budget.Take(o.call.Bytes()) {
-		j.outcome(&outcome{callID: o.call.ID, refusal: broker.Refuse(broker.CodeOverloaded, "Too many bytes are in flight.", nil)})
+	if refusal := j.sys.admit(o.call); refusal != nil {
+		j.outcome(&outcome{callID: o.call.ID, refusal: refusal})
 		return
 	}
 	j.sys.send(j.start.backend, o)

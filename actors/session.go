@@ -184,8 +184,8 @@ func (s *session) submit(m *submit) {
 			return
 		}
 	}
-	if bytes := req.Call.Bytes(); !s.sys.budget.Take(bytes) {
-		m.settle(Reply{Refusal: s.sys.budget.Refuse(bytes)})
+	if r := s.sys.admit(req.Call); r != nil {
+		m.settle(Reply{Refusal: r})
 		return
 	}
 	s.count++

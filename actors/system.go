@@ -75,6 +75,7 @@ type System struct {
 	as      *actor.ActorSystem
 	root    *actor.RootContext
 	budget  *admission.Budget
+	shares  *admission.Shares
 	gate    *ProofGate // nil: off
 	hub     hub
 	subs    subscriptions
@@ -151,7 +152,7 @@ func Start(opts Options) (*System, error) {
 	}
 	s := &System{
 		opts: opts, log: opts.Logger, now: opts.Now,
-		budget: admission.NewBudget(opts.MaxBytesInFlight), started: make(chan struct{}),
+		budget: admission.NewBudget(opts.MaxBytesInFlight), shares: admission.NewShares(), started: make(chan struct{}),
 	}
 	if opts.Proofs != nil {
 		s.gate = newProofGate(*opts.Proofs, s)
@@ -405,6 +406,24 @@ func (s *System) newRecord(start *jobStart) broker.Job {
 		Session: req.Call.Session, CallID: req.Call.ID, Backend: req.Call.Backend,
 		IdempotencyKey: req.IdempotencyKey, Digest: req.Digest, Promoted: start.promote, Limit: limit,
 	}
+}
+
+// admit takes what a call weighs of the limits that hold over all backends and
+// of its caller's own, or refuses it. What was taken is given back once.
+func (s *System) admit(c *broker.Call) *broker.Refusal {
+	if !s.budget.Take(c.Bytes()) {
+		return s.budget.Refuse(c.Bytes())
+	}
+	if refusal := s.shares.Take(c, s.now()); refusal != nil {
+		s.budget.Give(c.Bytes())
+		return refusal
+	}
+	return nil
+}
+
+func (s *System) release(c *broker.Call) {
+	s.budget.Give(c.Bytes())
+	s.shares.Give(c, s.now())
 }
 
 func (s *System) hold(operation string) *broker.Refusal {

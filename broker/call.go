@@ -44,6 +44,9 @@ type Call struct {
 	// nothing. A backend's transport writes it, beside what the params say.
 	Trace TraceContext
 
+	// Share limits what the caller takes of the backend; nil: nothing does.
+	Share *CallShare
+
 	// Proof is what the call has to prove, for the actor of its backend: a
 	// *proof.Proving; nil is nothing.
 	Proof any

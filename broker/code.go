@@ -69,6 +69,11 @@ const (
 	CodeRestoreBlocked      Code = "restore_blocked_by_work"
 	CodeRestoreDiffers      Code = "restore_result_differs"
 	CodeBrokerRunning       Code = "broker_running"
+	CodeRateLimited         Code = "rate_limited"
+	CodeProfileNotPermitted Code = "profile_not_permitted"
+	CodeCSRF                Code = "csrf_token_required"
+	CodeCredentialNotFound  Code = "credential_not_found"
+	CodeCredentialsFull     Code = "too_many_credentials"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -133,6 +138,11 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeRestoreBlocked:      {false},
 	CodeRestoreDiffers:      {false},
 	CodeBrokerRunning:       {true},
+	CodeRateLimited:         {true},
+	CodeProfileNotPermitted: {false},
+	CodeCSRF:                {false},
+	CodeCredentialNotFound:  {false},
+	CodeCredentialsFull:     {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -16,6 +16,8 @@ const idLength = 24
 const (
 	JobPrefix   = "job_"
 	EventPrefix = "evt_"
+	// CredentialPrefix is Berth's own.
+	CredentialPrefix = "crd_"
 )
 
 // NewID makes a record id: the prefix, 8 characters of base-36 milliseconds,

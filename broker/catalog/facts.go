@@ -24,7 +24,7 @@ func (v *Verb) describe(f Facts) {
 	}
 	v.Keywords = append(v.Keywords, f.Keywords...)
 	v.Essential = v.Essential || f.Essential
-	v.Required, v.Scope, v.Transports, v.Next = f.Required, f.Scope, f.Transports, f.Next
+	v.Required, v.Scope, v.OwnRecords, v.Transports, v.Next = f.Required, f.Scope, f.OwnRecords, f.Transports, f.Next
 	if len(v.Next) > maxNext {
 		v.Next = v.Next[:maxNext]
 	}

@@ -97,8 +97,11 @@ type Facts struct {
 	Required     bool // in the required set of every profile that is not exact
 	ResultTokens shape.Budget
 	Scope        []broker.Role // who sees it; empty: every authenticated caller
-	Transports   []Transport   // where it is served; empty: everywhere
-	Next         []Next
+	// OwnRecords: it answers of its caller's own records only, so that everybody
+	// sees it in a profile that holds more than the broker's own verbs.
+	OwnRecords bool
+	Transports []Transport // where it is served; empty: everywhere
+	Next       []Next
 }
 
 // Next is a verb that is worth calling afterwards.
@@ -136,6 +139,7 @@ type Verb struct {
 	Required     bool
 	ResultTokens shape.Budget
 	Scope        []broker.Role
+	OwnRecords   bool
 	Transports   []Transport
 	Next         []Next
 	// Changed is the digest of what a pinned backend lists now; empty: it lists

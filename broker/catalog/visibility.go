@@ -30,8 +30,10 @@ type Class struct {
 	Transport Transport
 }
 
-// sees reports whether a role's or a transport's callers may know of a verb.
-func (c Class) sees(v *Verb) bool {
+// sees is what decides on lists and on calls alike (contracts/native.md section
+// 1.4): whether a role's or a transport's callers may know of a verb of a
+// profile.
+func (c Class) sees(p *Profile, v *Verb) bool {
 	if c.Transport != "" && len(v.Transports) > 0 && !slices.Contains(v.Transports, c.Transport) {
 		return false
 	}
@@ -39,7 +41,7 @@ func (c Class) sees(v *Verb) bool {
 	case "":
 		return true
 	case broker.GlobalAdministrator, broker.TenantAdministrator, broker.User:
-		return len(v.Scope) == 0 || slices.Contains(v.Scope, c.Role)
+		return len(v.Scope) == 0 || slices.Contains(v.Scope, c.Role) || (v.OwnRecords && !(p.exact && p.native))
 	}
 	return false // nobody is anonymous
 }
@@ -97,7 +99,7 @@ func (p *Profile) same(c Class) bool {
 		return false
 	}
 	for _, v := range p.byName {
-		if !c.sees(v) {
+		if !c.sees(p, v) {
 			return false
 		}
 	}
@@ -116,16 +118,16 @@ func (p *Profile) narrow(c Class) *Profile {
 	n.full = &n
 	n.byName, n.aliases = map[string]*Verb{}, map[string]*Verb{}
 	for name, v := range p.byName {
-		if c.sees(v) { // what is denied for reading only is refused by name, not unknown
+		if c.sees(p, v) { // what is denied for reading only is refused by name, not unknown
 			n.byName[name] = v
 		}
 	}
 	for alias, v := range p.aliases {
-		if c.sees(v) {
+		if c.sees(p, v) {
 			n.aliases[alias] = v
 		}
 	}
-	n.reach = slices.DeleteFunc(slices.Clone(p.reach), func(it item) bool { return !c.sees(it.verb) || n.Denied(it.verb) })
+	n.reach = slices.DeleteFunc(slices.Clone(p.reach), func(it item) bool { return !c.sees(p, it.verb) || n.Denied(it.verb) })
 	n.items = n.reach
 	return n.finish()
 }

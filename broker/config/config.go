@@ -50,6 +50,10 @@ type Broker struct {
 	MaxBytesInFlight Size `key:"max_bytes_in_flight" default:"256MiB" min:"1KiB" max:"64GiB"`
 	// What is logged: this level and above.
 	LogLevel string `key:"log_level" default:"info" enum:"debug|info|warn|error"`
+	// Who but administrators may call which of the broker's own verbs. `seed`: the
+	// documented table. `team`: everybody also has the board inside their tenant,
+	// and `job_status` of their own jobs in every profile.
+	Access string `key:"access" default:"seed" enum:"seed|team"`
 	// Rules for clients, by the beginning of the name that a client gives of
 	// itself (`clientInfo.name`); the longest beginning that fits applies.
 	Clients []ClientRule `key:"clients" keyed:"Prefix"`

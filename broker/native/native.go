@@ -26,12 +26,20 @@ type Family interface {
 }
 
 // Joined is several families as one upstream.
-type Joined struct{ families []Family }
+type Joined struct {
+	families []Family
+	access   Access // empty: families say themselves who sees a verb
+}
 
 // Join makes one backend of families. The first speaks for all where a backend
 // has one word: its name and what it says of itself.
 func Join(first Family, more ...Family) *Joined {
 	return &Joined{families: append([]Family{first}, more...)}
+}
+
+// For has the table of a setting decide who sees which verb.
+func (j *Joined) For(a Access) *Joined {
+	return &Joined{families: j.families, access: a}
 }
 
 // Source is all families as the catalog takes them.
@@ -58,6 +66,9 @@ func (j *Joined) Source() catalog.Source {
 			}
 			out.Facts = with(out.Facts, map[string]catalog.Facts{t.Name: facts})
 		}
+	}
+	if j.access != "" {
+		out = j.access.scoped(out)
 	}
 	return out
 }

@@ -49,8 +49,11 @@ func (a *app) runEmbedded(ctx context.Context, o stdioOptions) (err error) {
 		return err
 	}
 	token := newKey()
-	b.verify = func(given string) bool { return given == token }
+	b.verify, b.foreignToken = func(given string) bool { return given == token }, true
 	if err := b.openJournal(ctx); err != nil {
+		return err
+	}
+	if err := b.openAccess(); err != nil {
 		return err
 	}
 	if err := b.startActors(); err != nil {

@@ -56,9 +56,9 @@ func startFakeBroker(dir string, facts ...journalFacts) (string, func(), error) 
 	}
 	f := &fakeBroker{snapshot: fakeCatalog()}
 	srv := httptest.NewServer(rest.New(rest.Options{
-		Guard: httpguard.New(httpguard.Options{Authenticate: func(token string) (broker.Principal, bool) {
+		Guard: httpguard.New(httpguard.Options{Authenticate: httpguard.Bearers(func(token string) (broker.Principal, bool) {
 			return broker.LocalOperator, credential.Verify(token)
-		}}),
+		})}),
 		Calls: f, Views: f, Jobs: f, Journal: facts[0], Inspect: &inspector{journal: kept, state: dir}, Token: state,
 		Version: "test", RuntimeID: "life-0", Started: time.Now(), Log: slog.New(slog.DiscardHandler),
 	}))

@@ -100,9 +100,13 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err := b.startTracing(); err != nil {
 		return err
 	}
+	if err := b.openAccess(); err != nil {
+		return err
+	}
 	if err := b.startActors(); err != nil {
 		return err
 	}
+	defer b.noteUses()()
 	if err := b.listen(a); err != nil {
 		return err
 	}
@@ -125,17 +129,21 @@ type running struct {
 	lock       *statedir.Lock
 	credential *statedir.Credential
 	verify     func(token string) bool
-	sessionKey []byte
-	ledger     *guard.Ledger
-	journal    *journal.Journal
-	tracked    []broker.Job
-	catalogs   map[string]broker.StoredCatalog
-	metrics    *metrics.Metrics
-	tracer     *tracing.Tracer // nil: nothing is recorded
-	system     *actors.System
-	costs      *shape.Costs // of the entries of verbs
-	kept       *shape.Store // what was cut from answers
-	served     *meta.Ledger
+	// foreignToken: verify asks something else than the credential.
+	foreignToken bool
+	apiKey       *statedir.Credential
+	access       *access
+	sessionKey   []byte
+	ledger       *guard.Ledger
+	journal      *journal.Journal
+	tracked      []broker.Job
+	catalogs     map[string]broker.StoredCatalog
+	metrics      *metrics.Metrics
+	tracer       *tracing.Tracer // nil: nothing is recorded
+	system       *actors.System
+	costs        *shape.Costs // of the entries of verbs
+	kept         *shape.Store // what was cut from answers
+	served       *meta.Ledger
 	// readOnlyProcess: nobody may do more than read.
 	readOnlyProcess bool
 	meta            *meta.Family
@@ -160,6 +168,9 @@ func (b *running) openState(ctx context.Context, path string) error {
 		return fmt.Errorf("read the token: %w", err)
 	}
 	b.verify = b.credential.Verify
+	if b.apiKey, err = b.dir.APIKey(); err != nil {
+		return err
+	}
 	if b.sessionKey, err = b.dir.SessionKey(); err != nil {
 		return fmt.Errorf("read the session key: %w", err)
 	}
@@ -381,7 +392,7 @@ func (b *running) handler() (http.Handler, error) {
 	}
 	operator := rest.New(rest.Options{
 		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
-		Metrics: b.metrics.Handler(), Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
+		Metrics: b.metrics.Handler(), Credentials: b.access.desk, Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
 		Tracer:  traces, Refused: b.metrics.Refused,
 		Tier: b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,

@@ -28,7 +28,6 @@ import (
 	"berth/broker/shape/o200k"
 	"berth/journal"
 	"berth/transport/guard"
-	"berth/transport/httpguard"
 	"berth/transport/mcpclient"
 	"berth/transport/mcpserver"
 )
@@ -56,7 +55,7 @@ func (b *running) addNative(opts *actors.Options) {
 		},
 		Standing: func(backend string) (string, string) { return b.system.Standing(backend) },
 	})
-	joined := native.Join(family, b.meta)
+	joined := native.Join(family, b.meta).For(native.Access(b.cfg.Broker.Access))
 	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},
@@ -226,13 +225,4 @@ func (b *running) readOnly() map[string]bool {
 		out[p.Name] = p.ReadOnly
 	}
 	return out
-}
-
-// guard lets in who holds the state directory's token, as the local operator.
-// Both fronts stand behind it.
-func (b *running) guard() *httpguard.Guard {
-	return httpguard.New(httpguard.Options{
-		Authenticate: func(token string) (broker.Principal, bool) { return broker.LocalOperator, b.verify(token) },
-		Hosts:        b.cfg.Broker.AllowedHosts, MaxBody: int64(b.cfg.Broker.MaxBody),
-	})
 }

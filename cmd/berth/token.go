@@ -7,7 +7,8 @@ import (
 )
 
 func newTokenCommand(a *app) *cobra.Command {
-	return newGroup(a, "token", "Replace the broker's token", newTokenRotateCommand)
+	return newGroup(a, "token", "Make, list and revoke credentials, and replace the broker's own token",
+		newTokenCreateCommand, newTokenListCommand, newTokenRevokeCommand, newTokenRotateCommand)
 }
 
 func newTokenRotateCommand(a *app) *cobra.Command {

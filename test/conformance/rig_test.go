@@ -121,9 +121,9 @@ func newRig(t testing.TB, k kind, b *backend) *rig {
 	front, err := mcpserver.New(mcpserver.Options{Tier: catalog.Full,
 		Broker: system, SessionKey: []byte("0123456789abcdef0123"), RuntimeID: "rt", Version: "1", Logger: log,
 		Clients: []mcpserver.ClientLimits{{Client: "tester", PromoteAfter: 24 * time.Hour}},
-		Guard: httpguard.New(httpguard.Options{MaxBody: maxBody, Authenticate: func(got string) (broker.Principal, bool) {
+		Guard: httpguard.New(httpguard.Options{MaxBody: maxBody, Authenticate: httpguard.Bearers(func(got string) (broker.Principal, bool) {
 			return broker.LocalOperator, got == token
-		}}),
+		})}),
 	})
 	must(t, err)
 	r := &rig{t: t, backend: b, pipes: newPipes(), patience: patience}

@@ -21,7 +21,7 @@ type ErrorBody struct {
 
 var kinds = map[int]struct{ word, description string }{
 	http.StatusBadRequest:            {"BadRequest", "The request is not one that this route accepts."},
-	http.StatusUnauthorized:          {"Unauthorized", "Every route but /healthz needs the broker's token: Authorization: Bearer <token>."},
+	http.StatusUnauthorized:          {"Unauthorized", "This route needs a credential: Authorization: Bearer <token>, X-Token or X-Api-Key."},
 	http.StatusForbidden:             {"Forbidden", "The caller may not do this here."},
 	http.StatusNotFound:              {"NotFound", "There is nothing under this name."},
 	http.StatusMethodNotAllowed:      {"MethodNotAllowed", "The route exists, not with this method."},
@@ -30,7 +30,7 @@ var kinds = map[int]struct{ word, description string }{
 	http.StatusConflict:              {"Conflict", "The present state does not allow this."},
 	http.StatusRequestEntityTooLarge: {"RequestTooLarge", "The request body is over the limit."},
 	http.StatusUnsupportedMediaType:  {"UnsupportedMediaType", "The body is of a kind that this route does not read."},
-	http.StatusTooManyRequests:       {"TooManyRequests", "A queue is full; nothing was started."},
+	http.StatusTooManyRequests:       {"TooManyRequests", "A limit is reached; nothing was started."},
 	http.StatusInternalServerError:   {"InternalError", "The broker failed to handle this request; the log has the details."},
 	http.StatusServiceUnavailable:    {"Unavailable", "The broker cannot do this at the moment."},
 }

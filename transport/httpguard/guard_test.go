@@ -20,7 +20,7 @@ import (
 const token = "correct-token"
 
 func guard(o httpguard.Options) *httpguard.Guard {
-	o.Authenticate = func(t string) (broker.Principal, bool) { return broker.LocalOperator, t == token }
+	o.Authenticate = httpguard.Bearers(func(t string) (broker.Principal, bool) { return broker.LocalOperator, t == token })
 	return httpguard.New(o)
 }
 

@@ -58,7 +58,7 @@ func encodeInstance(b *actors.Binding) string {
 
 // readScope reads both headers into rq.
 func (s *Server) readScope(rq *request) *broker.Refusal {
-	if s.opts.ReadOnlyProcess || s.opts.ReadOnly[s.named(rq.profile)] {
+	if s.opts.ReadOnlyProcess || rq.caller.ReadOnly || s.opts.ReadOnly[s.named(rq.profile)] {
 		rq.limit.All = true
 	}
 	if value := rq.r.Header.Get(headerInstance); value != "" {

@@ -200,7 +200,7 @@ func (s *Server) do(ctx context.Context, x *exchange, c aimed) []byte {
 		Lane: plan.Lane, Seats: max(1, verb.Seats),
 		Method: "tools/call", Params: upstreamParams(c.tc, plan),
 		WantProgress: x.progress != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID, Client: rq.client,
-		Origin: broker.Origin{Profile: c.profile, Holder: rq.holder()},
+		Origin: broker.Origin{Profile: c.profile, Holder: rq.holder()}, Share: rq.caller.ShareOf(verb.Backend),
 	}
 	if plan.Proving != nil {
 		call.Proof = plan.Proving

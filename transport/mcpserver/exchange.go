@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/transport/httpguard"
 	"berth/transport/jsonrpc"
 )
 
@@ -49,10 +50,27 @@ func (s *Server) run(x *exchange, work func(ctx context.Context) []byte) {
 	}
 	x.keepAlive = s.opts.Limits.KeepAlive
 	x.start(wait)
-	message := s.fit(x.rq, s.guarded(x.rq.r.Context(), x.rq, work))
+	ctx, done := httpguard.Until(x.rq.r.Context(), x.rq.caller)
+	defer done()
+	message := s.fit(x.rq, s.guarded(ctx, x.rq, work))
+	if x.rq.revoked() {
+		message = x.rq.refusal(broker.Refuse(broker.CodeUnauthorized, "The credential of this request was revoked; what it began may go on as a job.", nil))
+	}
 	if x.end() {
 		x.finish(message)
 	}
+}
+
+// revoked reports whether the caller's credential is no longer good.
+func (rq *request) revoked() bool { return rq.caller.Life != nil && rq.caller.Life.Err() != nil }
+
+// gone gives a channel that is closed when the caller's credential is no longer
+// good.
+func (rq *request) gone() <-chan struct{} {
+	if rq.caller.Life == nil {
+		return nil
+	}
+	return rq.caller.Life.Done()
 }
 
 func (x *exchange) start(wait time.Duration) {

@@ -309,7 +309,7 @@ type front struct {
 
 // testGuard knows two callers; maxBody zero is the default.
 func testGuard(maxBody int64) *httpguard.Guard {
-	return httpguard.New(httpguard.Options{MaxBody: maxBody, Authenticate: func(token string) (broker.Principal, bool) {
+	return httpguard.New(httpguard.Options{MaxBody: maxBody, Authenticate: httpguard.Bearers(func(token string) (broker.Principal, bool) {
 		switch token {
 		case testToken:
 			return broker.LocalOperator, true
@@ -317,7 +317,7 @@ func testGuard(maxBody int64) *httpguard.Guard {
 			return broker.Principal{Tenant: "t", User: "other", Role: broker.User}, true
 		}
 		return broker.Principal{}, false
-	}})
+	})})
 }
 
 func testOptions(b Broker) Options {

@@ -116,6 +116,9 @@ func (h *hearing) run(notices *actors.Listener) {
 		select {
 		case <-h.rq.r.Context().Done():
 			return
+		case <-h.rq.gone():
+			h.rq.endDeadline()
+			return
 		case <-h.ear.over:
 			h.rq.endDeadline()
 			return

@@ -126,7 +126,7 @@ func (s *Server) asked(x *exchange, to relayed, params hopped) actors.Request {
 	rq := x.rq
 	call := &broker.Call{
 		ID: s.callID(), Principal: rq.principal, Backend: to.backend, Verb: to.backend + " " + clip(to.method), Seats: 1,
-		Method: to.method, Params: params.params, WantProgress: x.progress != nil, Client: rq.client,
+		Method: to.method, Params: params.params, WantProgress: x.progress != nil, Client: rq.client, Share: rq.caller.ShareOf(to.backend),
 	}
 	switch {
 	case readMethods[to.method]:

@@ -83,9 +83,10 @@ type request struct {
 	r          *http.Request
 	control    *http.ResponseController
 	accept     accepts
-	principal  broker.Principal
-	profile    string // as the path names it; empty: the tier's
-	backend    string // whose exact profile it is; empty: a profile of several
+	caller     broker.Caller
+	principal  broker.Principal // the caller's
+	profile    string           // as the path names it, else the credential's first; empty: the tier's
+	backend    string           // whose exact profile it is; empty: a profile of several
 	session    *session
 	writeLimit time.Duration   // for one event to be taken
 	attach     *broker.Refusal // why the broker does not take the session, or nil
@@ -106,7 +107,7 @@ type request struct {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	principal, ok := s.opts.Guard.Admit(w, r)
+	caller, ok := s.opts.Guard.Admit(w, r)
 	if !ok {
 		return
 	}
@@ -126,7 +127,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
-		accept: parseAccept(r), principal: principal, profile: profile}
+		accept: parseAccept(r), caller: caller, principal: caller.Principal}
+	named := profile != ""
+	if rq.profile, ok = caller.Serving(profile); !ok {
+		deny(w, r, http.StatusForbidden, broker.CodeProfileNotPermitted, "This credential does not accept this profile.")
+		return
+	}
 	if refusal := s.readScope(rq); refusal != nil {
 		status := http.StatusBadRequest
 		if refusal.Code == broker.CodeInstanceForbidden {
@@ -136,6 +142,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	served, known := s.profile(rq)
+	if !known && !named && rq.profile != "" {
+		deny(w, r, http.StatusForbidden, broker.CodeProfileUnknown, "The first profile of this credential does not exist.")
+		return
+	}
 	if !known {
 		deny(w, r, http.StatusNotFound, broker.CodeProfileUnknown, "There is no profile or backend of this name.")
 		return

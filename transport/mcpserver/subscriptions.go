@@ -9,6 +9,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/transport/httpguard"
 	"berth/transport/jsonrpc"
 )
 
@@ -146,7 +147,8 @@ func (sub *subscription) wants(n actors.Notice) bool {
 }
 
 func (sub *subscription) serve(notices *actors.Listener) {
-	ctx := sub.rq.r.Context()
+	ctx, done := httpguard.Until(sub.rq.r.Context(), sub.rq.caller)
+	defer done()
 	refusal := sub.agree(ctx)
 	if refusal != nil {
 		if sub.x.event(refusalError(sub.rq.msg.ID, refusal)) == nil {
@@ -222,6 +224,8 @@ func (sub *subscription) run(notices *actors.Listener) bool {
 		select {
 		case <-sub.rq.r.Context().Done():
 			return false
+		case <-sub.rq.gone():
+			return true
 		case <-sub.ear.over:
 			return true
 		case <-beat.C:

@@ -35,7 +35,7 @@ func (a *api) call(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer free()
-	caller, _ := httpguard.Principal(r.Context())
+	caller, _ := httpguard.Caller(r.Context())
 	out := keepAlive(w, a.KeepAlive)
 	defer out.stop() // also when what follows panics
 	answer := a.run(r.Context(), caller, request)
@@ -69,12 +69,12 @@ func (c *CallRequest) decode(r *http.Request) error {
 }
 
 // run takes one call through policy and the broker.
-func (a *api) run(ctx context.Context, caller broker.Principal, c CallRequest) CallAnswer {
-	profile, refusal := a.profile(ctx, c)
+func (a *api) run(ctx context.Context, caller broker.Caller, c CallRequest) CallAnswer {
+	profile, refusal := a.profile(ctx, caller, c)
 	if refusal != nil {
 		return CallAnswer{Refusal: refusal.JSON()}
 	}
-	in := policy.Input{Profile: profile, Principal: caller, Name: c.Name, Arguments: c.Arguments, Meta: c.meta()}
+	in := policy.Input{Profile: profile, Principal: caller.Principal, Name: c.Name, Arguments: c.Arguments, Meta: c.meta()}
 	if a.Proofs != nil {
 		in.Gate = a.Proofs
 	}
@@ -140,9 +140,14 @@ type Tracer interface {
 
 // profile gives the profile to look the name up in. Only a name that is not
 // known yet waits, for the backends that it may belong to.
-func (a *api) profile(ctx context.Context, c CallRequest) (*catalog.Profile, *broker.Refusal) {
+func (a *api) profile(ctx context.Context, caller broker.Caller, c CallRequest) (*catalog.Profile, *broker.Refusal) {
+	serving, permitted := caller.Serving(c.Profile)
+	if !permitted {
+		return nil, broker.Refuse(broker.CodeProfileNotPermitted, "This credential does not accept this profile.", map[string]any{"profile": c.Profile})
+	}
+	c.Profile = serving
 	unknown := broker.Refuse(broker.CodeProfileUnknown, "There is no profile of this name.", map[string]any{"profile": c.Profile})
-	profile, ok := a.allowed(a.Calls.Catalog(), c.Profile)
+	profile, ok := a.callable(caller, a.Calls.Catalog(), c.Profile)
 	if !ok {
 		return nil, unknown
 	}
@@ -156,10 +161,19 @@ func (a *api) profile(ctx context.Context, c CallRequest) (*catalog.Profile, *br
 	for _, backend := range owners {
 		snapshot = a.Calls.AwaitCatalog(ctx, backend)
 	}
-	if profile, ok = a.allowed(snapshot, c.Profile); !ok {
+	if profile, ok = a.callable(caller, snapshot, c.Profile); !ok {
 		return nil, unknown
 	}
 	return profile, nil
+}
+
+// callable is a profile as far as a caller may use it.
+func (a *api) callable(c broker.Caller, s *catalog.Snapshot, name string) (*catalog.Profile, bool) {
+	p, ok := a.allowed(s, name)
+	if ok && c.ReadOnly {
+		p = p.Limited(catalog.Limit{All: true})
+	}
+	return p, ok
 }
 
 // allowed is a profile as far as this process lets anybody use it.
@@ -193,14 +207,14 @@ func (c *CallRequest) meta() json.RawMessage {
 	return raw(meta)
 }
 
-func (a *api) request(caller broker.Principal, c CallRequest, plan policy.Plan) actors.Request {
+func (a *api) request(caller broker.Caller, c CallRequest, plan policy.Plan) actors.Request {
 	verb := plan.Verb
 	request := actors.Request{
 		Call: &broker.Call{
-			ID: a.CallID(), Principal: caller, Backend: verb.Backend, Verb: verb.Name,
+			ID: a.CallID(), Principal: caller.Principal, Backend: verb.Backend, Verb: verb.Name,
 			Effects: plan.Effects, Lane: plan.Lane, Seats: max(1, verb.Seats),
 			Method: "tools/call", Params: params(verb.Upstream, plan.Arguments),
-			ExpectedRuntimeID: plan.ExpectedRuntimeID,
+			ExpectedRuntimeID: plan.ExpectedRuntimeID, Share: caller.ShareOf(verb.Backend),
 		},
 		PromoteAfter: a.PromoteAfter, Long: plan.Long,
 		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest, Held: verb.Held,

@@ -250,7 +250,7 @@ func (f *fake) handler(log io.Writer, change ...func(*rest.Options)) http.Handle
 	if log == nil {
 		log = io.Discard
 	}
-	o := rest.Options{Guard: httpguard.New(httpguard.Options{Authenticate: f.authenticate}),
+	o := rest.Options{Guard: httpguard.New(httpguard.Options{Authenticate: httpguard.Bearers(f.authenticate)}),
 		Calls: f, Views: f, Jobs: f, Journal: fakeJournal{}, Inspect: &fakeInspect{}, Token: f, Accept: f,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "metric 1") }),
 		Surface: func(p *catalog.Profile) any { return map[string]string{"profile": p.Name()} },

@@ -9,6 +9,7 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/catalog"
+	"berth/broker/credential"
 	"berth/transport/httpguard"
 )
 
@@ -53,6 +54,14 @@ type Journal interface {
 	Check(ctx context.Context) (any, error)
 }
 
+// Credentials makes and ends credentials; *credential.Desk satisfies it.
+type Credentials interface {
+	List() []credential.Record
+	// Create gives the token, once.
+	Create(ctx context.Context, by broker.Principal, spec credential.Spec) (credential.Record, string, error)
+	Revoke(ctx context.Context, by broker.Principal, id, reason string) (credential.Record, error)
+}
+
 // Token replaces the credential; *statedir.Dir satisfies it. The old one must
 // be refused once RotateToken has returned; the new one is found in the state
 // directory only.
@@ -74,6 +83,8 @@ type Options struct {
 	Token   Token
 	Metrics http.Handler
 
+	// Credentials are those of the broker; nil: 404.
+	Credentials Credentials
 	// Accept is who takes the lists of pinned backends; nil: nobody.
 	Accept Accepter
 	// ReadOnly lets nobody do more than read, as the whole process does.
@@ -158,13 +169,13 @@ func New(o Options) http.Handler {
 	}
 	a := &api{Options: o, waiting: make(chan struct{}, o.MaxWaiting)}
 	guarded := o.Guard.Wrap(a.mux())
-	open := openPaths()
+	open := a.open()
 	return httpguard.Recover(o.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The split is made before any mux, which would answer some paths with
 		// a redirect and so without asking for a credential.
 		if h, ok := open[r.URL.Path]; ok {
 			httpguard.Headers(w)
-			h(a).ServeHTTP(w, r)
+			h.ServeHTTP(w, r)
 			return
 		}
 		guarded.ServeHTTP(w, r)

@@ -9,14 +9,24 @@ import (
 	"berth/transport/httpguard"
 )
 
+// Scope is who a route answers.
+type Scope uint8
+
+// The scopes. A row is for administrators unless contracts/native.md section 21
+// says "caller".
+const (
+	Administrators Scope = iota // global ones; others get 403
+	Callers                     // whoever is authenticated
+	Everyone                    // nobody is asked for a credential
+)
+
 // Route is one row of the operator API. Path uses the patterns of
 // http.ServeMux.
 type Route struct {
 	Method  string
 	Path    string
 	Summary string
-	// Open is true where no credential is asked for.
-	Open bool
+	Scope   Scope
 	// maxBody limits the body in bytes; zero leaves the guard's limit.
 	maxBody int64
 	handler func(*api) http.Handler
@@ -24,37 +34,53 @@ type Route struct {
 
 // routes is the one table: registration, tests and documents derive from it.
 var routes = []Route{
-	{"GET", "/healthz", "Says ok, nothing else.", true, 0, func(*api) http.Handler { return http.HandlerFunc(healthz) }},
-	{"GET", "/metrics", "Metrics in the Prometheus text format.", false, maxSmallBody, func(a *api) http.Handler { return orNotFound(a.Metrics) }},
-	{"GET", "/api/v1/status", "Version, runtime id, start, uptime and counts.", false, maxSmallBody, answering((*api).status)},
-	{"GET", "/api/v1/tools", "The verbs that a profile advertises (?profile=), with their effects, and the backends of which nothing is known yet.", false, maxSmallBody, answering((*api).tools)},
-	{"GET", "/api/v1/catalog", "Every record of the registry, and what is not served and why (?tokens=true counts what each costs in a list).", false, maxSmallBody, answering((*api).catalog)},
-	{"GET", "/api/v1/catalog/surface", "The tool surface of a profile (?profile=), as health shows it.", false, maxSmallBody, answering((*api).surface)},
-	{"GET", "/api/v1/profiles/{name}", "What a profile lists, what that costs, and what did not fit.", false, maxSmallBody, answering((*api).profileView)},
-	{"GET", "/api/v1/backends", "Every backend: state, runtime id, queue and counters.", false, maxSmallBody, answering((*api).backends)},
-	{"POST", "/api/v1/backends/{name}/accept", "Takes what a pinned backend lists now.", false, maxSmallBody, answering((*api).acceptCatalog)},
-	{"GET", "/api/v1/sessions", "Every live harness session.", false, maxSmallBody, answering((*api).sessions)},
-	{"GET", "/api/v1/jobs", "Jobs, newest first (?status=&operation=&pageNumber=&pageSize=).", false, maxSmallBody, answering((*api).jobs)},
-	{"GET", "/api/v1/jobs/{id}", "One job with its result; ?waitSeconds=0..50 waits for a change.", false, maxSmallBody, answering((*api).job)},
-	{"POST", "/api/v1/jobs/{id}/cancel", "Ends an unfinished job; Reason is required.", false, maxSmallBody, answering((*api).cancelJob)},
-	{"POST", "/api/v1/calls", "Calls a verb and waits for its answer or its job.", false, 0, func(a *api) http.Handler { return http.HandlerFunc(a.call) }},
-	{"GET", "/api/v1/journal/stats", "Size and counts of the journal.", false, maxSmallBody, answering((*api).journalStats)},
-	{"GET", "/api/v1/journal/check", "Reads the whole journal and reports what is wrong with it.", false, maxSmallBody, answering((*api).journalCheck)},
-	{"GET", "/api/v1/journal/dump", "Every record and event as lines of JSON (?results=true with results); the last line says Kind end.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.dump) }},
-	{"GET", "/api/v1/jobs/{id}/explain", "What happened to a job, in sentences.", false, maxSmallBody, answering((*api).explain)},
-	{"GET", "/api/v1/backup", "A verified copy of the journal as a ZIP file.", false, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.backup) }},
-	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", false, maxSmallBody, answering((*api).rotateToken)},
+	{"GET", "/healthz", "Says ok, nothing else.", Everyone, 0, func(*api) http.Handler { return http.HandlerFunc(healthz) }},
+	{"POST", "/api/v1/authenticate", "A session token for a credential token, given as Token or as Authorization: Bearer.", Everyone, maxSmallBody, answering((*api).authenticate)},
+	{"GET", "/metrics", "Metrics in the Prometheus text format.", Administrators, maxSmallBody, func(a *api) http.Handler { return orNotFound(a.Metrics) }},
+	{"GET", "/api/v1/status", "Version, runtime id, start, uptime and counts.", Administrators, maxSmallBody, answering((*api).status)},
+	{"GET", "/api/v1/tools", "The verbs that a profile advertises (?profile=), with their effects, and the backends of which nothing is known yet.", Administrators, maxSmallBody, answering((*api).tools)},
+	{"GET", "/api/v1/catalog", "Every record of the registry, and what is not served and why (?tokens=true counts what each costs in a list).", Administrators, maxSmallBody, answering((*api).catalog)},
+	{"GET", "/api/v1/catalog/surface", "The tool surface of a profile (?profile=), as health shows it.", Administrators, maxSmallBody, answering((*api).surface)},
+	{"GET", "/api/v1/profiles/{name}", "What a profile lists, what that costs, and what did not fit.", Administrators, maxSmallBody, answering((*api).profileView)},
+	{"GET", "/api/v1/backends", "Every backend: state, runtime id, queue and counters.", Administrators, maxSmallBody, answering((*api).backends)},
+	{"POST", "/api/v1/backends/{name}/accept", "Takes what a pinned backend lists now.", Administrators, maxSmallBody, answering((*api).acceptCatalog)},
+	{"GET", "/api/v1/sessions", "Every live harness session.", Administrators, maxSmallBody, answering((*api).sessions)},
+	{"GET", "/api/v1/jobs", "Jobs, newest first (?status=&operation=&pageNumber=&pageSize=).", Administrators, maxSmallBody, answering((*api).jobs)},
+	{"GET", "/api/v1/jobs/{id}", "One job with its result; ?waitSeconds=0..50 waits for a change.", Administrators, maxSmallBody, answering((*api).job)},
+	{"POST", "/api/v1/jobs/{id}/cancel", "Ends an unfinished job; Reason is required.", Administrators, maxSmallBody, answering((*api).cancelJob)},
+	{"POST", "/api/v1/calls", "Calls a verb and waits for its answer or its job.", Administrators, 0, func(a *api) http.Handler { return http.HandlerFunc(a.call) }},
+	{"GET", "/api/v1/journal/stats", "Size and counts of the journal.", Administrators, maxSmallBody, answering((*api).journalStats)},
+	{"GET", "/api/v1/journal/check", "Reads the whole journal and reports what is wrong with it.", Administrators, maxSmallBody, answering((*api).journalCheck)},
+	{"GET", "/api/v1/journal/dump", "Every record and event as lines of JSON (?results=true with results); the last line says Kind end.", Administrators, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.dump) }},
+	{"GET", "/api/v1/jobs/{id}/explain", "What happened to a job, in sentences.", Administrators, maxSmallBody, answering((*api).explain)},
+	{"GET", "/api/v1/backup", "A verified copy of the journal as a ZIP file.", Administrators, maxSmallBody, func(a *api) http.Handler { return http.HandlerFunc(a.backup) }},
+	{"GET", "/api/v1/credentials", "Every credential, revoked ones too; never a token.", Administrators, maxSmallBody, answering((*api).credentials)},
+	{"POST", "/api/v1/credentials", "Makes a credential; the answer is the only one that has its Token.", Administrators, maxSmallBody, answering((*api).createCredential)},
+	{"POST", "/api/v1/credentials/{id}/revoke", "Ends a credential at once, and what it has open.", Administrators, maxSmallBody, answering((*api).revokeCredential)},
+	{"POST", "/api/v1/token/rotate", "Replaces the token at once; the new one is in the state directory.", Administrators, maxSmallBody, answering((*api).rotateToken)},
 }
 
 // Routes lists the rows of the operator API, in the order in which they are
 // documented.
 func Routes() []Route { return slices.Clone(routes) }
 
-func openPaths() map[string]func(*api) http.Handler {
-	open := map[string]func(*api) http.Handler{}
+// open are the routes for everyone, by path.
+func (a *api) open() map[string]http.Handler {
+	open := map[string]http.Handler{}
 	for _, r := range routes {
-		if r.Open {
-			open[r.Path] = r.handler
+		if r.Scope != Everyone {
+			continue
+		}
+		mux := http.NewServeMux()
+		mux.Handle(r.Method+" "+r.Path, a.readBody(r.maxBody, r.handler(a)))
+		mux.Handle("/", otherMethod(r.Method))
+		open[r.Path] = mux
+		if r.Method != http.MethodGet { // a probe comes from anywhere and changes nothing
+			open[r.Path] = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				if a.Guard.AdmitOpen(w, q) {
+					mux.ServeHTTP(w, q)
+				}
+			})
 		}
 	}
 	return open
@@ -66,10 +92,10 @@ func (a *api) mux() http.Handler {
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
 	for _, r := range routes {
-		if r.Open {
+		if r.Scope == Everyone {
 			continue
 		}
-		mux.Handle(r.Method+" "+r.Path, administrators(a.readBody(r.maxBody, r.handler(a))))
+		mux.Handle(r.Method+" "+r.Path, a.admit(r, a.readBody(r.maxBody, r.handler(a))))
 		methods[r.Path] = append(methods[r.Path], r.Method)
 	}
 	for path, allowed := range methods {
@@ -79,24 +105,28 @@ func (a *api) mux() http.Handler {
 	return mux
 }
 
-// administrators is the Decided line of contracts/native.md section 21: rows
-// without "caller" are for global administrators.
-func administrators(next http.Handler) http.Handler {
+// pathCalls is where the call itself is judged, not its method.
+const pathCalls = "/api/v1/calls"
+
+// admit lets those through that a route is for: rows without "caller" are for
+// global administrators (contracts/native.md section 21). A credential that only
+// reads changes nothing here either.
+func (a *api) admit(route Route, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p, ok := httpguard.Principal(r.Context()); !ok || p.Role != broker.GlobalAdministrator {
+		caller, ok := httpguard.Caller(r.Context())
+		switch {
+		case !ok, route.Scope == Administrators && caller.Role != broker.GlobalAdministrator:
 			httpguard.Refuse(w, r, http.StatusForbidden, broker.Refuse(broker.CodeGlobalAdministrator,
-				"The operator API is for global administrators.", nil))
-			return
+				"The operator API is for global administrators.", map[string]any{"Reason": broker.CodeGlobalAdministrator}))
+		case caller.ReadOnly && route.Method != http.MethodGet && route.Path != pathCalls:
+			httpguard.Refuse(w, r, http.StatusForbidden, broker.Refuse(broker.CodeReadOnly, "This credential only reads; nothing was done.", nil))
+		default:
+			next.ServeHTTP(w, r)
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 
-func healthz(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		otherMethod("GET").ServeHTTP(w, r)
-		return
-	}
+func healthz(w http.ResponseWriter, _ *http.Request) {
 	httpguard.Deadline(w)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ok")) // nobody to tell when the prober is gone

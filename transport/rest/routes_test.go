@@ -47,8 +47,8 @@ func TestEveryRouteAsksForTheTokenFirst(t *testing.T) {
 				}
 			})
 		}
-		if route.Open != open[route.Path] {
-			t.Errorf("%s: open is %v", route.Path, route.Open)
+		if (route.Scope == rest.Everyone) != open[route.Path] {
+			t.Errorf("%s: open is %v", route.Path, route.Scope)
 		}
 		if route.Summary == "" {
 			t.Errorf("%s has no summary", route.Path)
@@ -83,7 +83,7 @@ func TestEveryRouteAnswersTheTokenHolder(t *testing.T) {
 
 func TestOnlyAdministratorsPass(t *testing.T) {
 	for _, route := range rest.Routes() {
-		if route.Open {
+		if route.Scope == rest.Everyone {
 			continue
 		}
 		f := newFake(t)

@@ -22,6 +22,7 @@ const (
 	portFile    = "berth.port"
 	tokenFile   = "api-token"
 	sessionFile = "session.key"
+	apiKeyFile  = "api-key"
 )
 
 // Errors to be told apart with errors.Is. Each comes inside a sentence for a

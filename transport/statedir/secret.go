@@ -98,6 +98,30 @@ func (d *Dir) RotateToken() error {
 	return nil
 }
 
+// The length of an API key, in bytes: an operator chooses it.
+const (
+	minAPIKey = 32
+	maxAPIKey = 512
+)
+
+// APIKey gives what the broker's API key is checked against: the content of the
+// file api-key, without a line end. Nothing makes that file but an operator;
+// without it the Credential lets nobody in.
+func (d *Dir) APIKey() (*Credential, error) {
+	data, err := d.read(apiKeyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return new(Credential), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("API key: %w", err)
+	}
+	key := bytes.TrimRight(data, "\r\n")
+	if len(key) < minAPIKey || len(key) > maxAPIKey || bytes.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, problemf(ErrDamaged, "API key: %s does not hold %d to %d visible ASCII characters on one line", d.Path(apiKeyFile), minAPIKey, maxAPIKey)
+	}
+	return newCredential(string(key)), nil
+}
+
 // newToken mints a token and writes it.
 func (d *Dir) newToken() (string, error) {
 	token, err := mintToken()

@@ -226,7 +226,7 @@ func TestCredentialNeverPrintsItself(t *testing.T) {
 	c, err := d.Credential()
 	must(t, err)
 	secret := token(t, d)
-	hash := fmt.Sprintf("%x", *c.hash.Load())
+	hash := fmt.Sprintf("%x", c.now.Load().hash)
 	type holder struct {
 		C    *Credential
 		Dir  *Dir
