@@ -113,6 +113,7 @@ type Journal struct {
 	writes   atomic.Uint64
 
 	stopOnce sync.Once
+	kept     sync.Once
 }
 
 // Open opens the journal at path, or creates it with mode 0600 and, beside it,
@@ -292,10 +293,27 @@ func (j *Journal) Close() error {
 	case <-timer.C:
 		return fmt.Errorf("close the journal %s: a commit has not ended in %s; the file stays open", j.path, j.opts.Grace)
 	}
+	j.keepFreePages()
 	if err := j.db.Close(); err != nil {
 		return fmt.Errorf("close the journal %s: %w", j.path, err)
 	}
 	return nil
+}
+
+// keepFreePages writes down which pages are free, in a commit that changes
+// nothing else, so that the next open need not look for them in the whole file.
+// It would make every commit slower; after a crash the list is not there. A
+// journal that changed nothing leaves the file as it was.
+func (j *Journal) keepFreePages() {
+	if j.readOnly || j.commits.Load() == 0 {
+		return
+	}
+	j.kept.Do(func() {
+		j.db.NoFreelistSync = false
+		if err := guard(func() error { return j.db.Update(func(*bbolt.Tx) error { return nil }) }); err != nil {
+			j.opts.Logger.Warn("the journal's free pages could not be written down; the next start looks for them", slog.String("cause", err.Error()))
+		}
+	})
 }
 
 // view runs fn in a read transaction. fn must be short and copy what it keeps.

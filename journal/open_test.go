@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -273,4 +274,67 @@ func finish(t *testing.T, j *journal.Journal, n int, result string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestACloseKeepsTheFreePages: the next open need not look for them, and what
+// was free is used again.
+func TestACloseKeepsTheFreePages(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	now := time.Now()
+	var sizes []int64
+	for round := range 4 {
+		j, err := journal.Open(path, journal.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 200 {
+			job := broker.Job{ID: fmt.Sprintf("job_%08d_%011d", round, i), Operation: "a__b", Status: broker.JobRunning, SubmittedAt: now, StartedAt: &now, Tenant: "t", User: "u", Backend: "a"}
+			if _, _, err := j.CreateJob(t.Context(), job); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := j.ChangeJob(t.Context(), job.ID, broker.JobChange{To: broker.JobSucceeded, At: now}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := j.Prune(t.Context(), now.Add(365*24*time.Hour), 1000); err != nil {
+			t.Fatal(err)
+		}
+		if problems, err := j.Check(t.Context()); err != nil || len(problems) > 0 {
+			t.Fatalf("%v %v", problems, err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s, err := reopenedStats(path)
+		if err != nil || *s.FreePages == 0 {
+			t.Errorf("round %d: stats of a journal that was just opened: %+v, error %v", round, s, err)
+		}
+		db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if free := db.Stats().FreePageN; free == 0 {
+			t.Errorf("round %d: no page is free", round)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, info.Size())
+	}
+	if sizes[3] > sizes[1] {
+		t.Errorf("the file grows from start to start: %v", sizes)
+	}
+}
+
+func reopenedStats(path string) (journal.Stats, error) {
+	j, err := journal.Open(path, journal.Options{})
+	if err != nil {
+		return journal.Stats{}, err
+	}
+	s, err := j.Stats()
+	return s, errors.Join(err, j.Close())
 }
