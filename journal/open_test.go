@@ -302,6 +302,9 @@ func TestACloseKeepsTheFreePages(t *testing.T) {
 		if problems, err := j.Check(t.Context()); err != nil || len(problems) > 0 {
 			t.Fatalf("%v %v", problems, err)
 		}
+		if n, known := j.JobCount(); n != 0 || !known {
+			t.Errorf("round %d: %d records after all were pruned", round, n)
+		}
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -337,4 +340,54 @@ func reopenedStats(path string) (journal.Stats, error) {
 	}
 	s, err := j.Stats()
 	return s, errors.Join(err, j.Close())
+}
+
+// TestTheCountOfJobsIsThatOfTheirRecords: after an open, after writes, and not
+// known after a commit that may have happened.
+func TestTheCountOfJobsIsThatOfTheirRecords(t *testing.T) {
+	path := populated(t)
+	fail := false
+	j, err := journal.Open(path, journal.Options{Commit: func(commit func() error) error {
+		if fail {
+			return errors.New("the disk is gone")
+		}
+		return commit()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	same := func(when string) {
+		t.Helper()
+		page, err := j.Jobs(broker.JobFilter{Limit: 1})
+		if n, known := j.JobCount(); err != nil || n != page.Total || !known {
+			t.Errorf("%s: %d, known %t, and there are %d (%v)", when, n, known, page.Total, err)
+		}
+	}
+	same("after the open")
+	now := time.Now()
+	job := broker.Job{ID: "job_zz_1", Operation: "a__b", Status: broker.JobAccepted, SubmittedAt: now, Tenant: "t", User: "u", Backend: "a", IdempotencyKey: "k", Digest: "d"}
+	if _, _, err := j.CreateJob(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	same("after a job")
+	again := job
+	again.ID = "job_zz_2"
+	if _, created, err := j.CreateJob(t.Context(), again); err != nil || created {
+		t.Fatalf("created %t, %v", created, err)
+	}
+	same("after a replay")
+	fail = true
+	last := job
+	last.ID, last.IdempotencyKey = "job_zz_3", ""
+	if _, _, err := j.CreateJob(t.Context(), last); !errors.Is(err, journal.ErrInDoubt) {
+		t.Errorf("the error is %v", err)
+	}
+	if _, known := j.JobCount(); known {
+		t.Error("the count is known after a commit that may have happened")
+	}
 }

@@ -111,6 +111,10 @@ type inspection struct {
 	// rooms are what pages are read into, one for each depth: a page is looked
 	// at while those above it are, and never after it.
 	rooms [][]byte
+
+	inBucket bool
+	counting bool // the bucket is that of records
+	records  int
 }
 
 // errEnough ends a walk that has found as much as it may.
@@ -119,7 +123,7 @@ var errEnough = errors.New("enough was found")
 // inspect reads the pages that can be reached, size is that of the file. Its
 // error is ErrDamaged when there is nothing to walk, or that of a read; what the
 // walk finds is in the list, of at most so many sentences.
-func inspect(f io.ReaderAt, size int64, most int) (found []string, alone bool, err error) {
+func inspect(f io.ReaderAt, size int64, most int) (w *inspection, alone bool, err error) {
 	h, alone, err := readHeads(f)
 	if err != nil {
 		return nil, false, err
@@ -131,7 +135,7 @@ func inspect(f io.ReaderAt, size int64, most int) (found []string, alone bool, e
 	if h.pages > uint64(size)/h.pageSize {
 		return nil, alone, fmt.Errorf("%w: it has %d bytes and its head speaks of %d pages of %d", ErrDamaged, size, h.pages, h.pageSize)
 	}
-	w := &inspection{file: f, head: h, seen: make([]uint64, h.pages/64+1), most: most}
+	w = &inspection{file: f, head: h, seen: make([]uint64, h.pages/64+1), most: most}
 	err = w.tree(h.root, place{}, 0, nil, nil)
 	if err == nil {
 		err = w.freelist()
@@ -139,7 +143,7 @@ func inspect(f io.ReaderAt, size int64, most int) (found []string, alone bool, e
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, alone, err
 	}
-	return w.found, alone, nil
+	return w, alone, nil
 }
 
 func (w *inspection) problem(format string, args ...any) error {
@@ -323,8 +327,15 @@ func (w *inspection) branch(p *page, depth int, low, high []byte) error {
 
 func (w *inspection) leaf(p *page, depth int, low, high []byte) error {
 	return w.entries(p, low, high, func(e entry) error {
+		if !w.inBucket {
+			w.inBucket, w.counting = true, string(e.key) == string(bucketJobs)
+			defer func() { w.inBucket, w.counting = false, false }()
+		}
 		switch {
 		case !e.bucket:
+			if w.counting {
+				w.records++
+			}
 			return nil
 		case p.inline, e.value < boltBucket, e.value > p.length:
 			return w.problem("%s holds a bucket that cannot be one", p.name)

@@ -85,6 +85,13 @@ func (j *Journal) Figures() (Figures, error) {
 	return Figures{FileBytes: info.Size(), Commits: j.commits.Load(), Writes: j.writes.Load(), Waiting: j.queue.len()}, nil
 }
 
+// JobCount is how many records there are, without a visit to any: they were
+// counted when the file was opened, and are since. After a commit that may have
+// happened it is not known.
+func (j *Journal) JobCount() (n int, known bool) {
+	return int(j.records.Load()), !j.doubtful.Load()
+}
+
 func (q *queue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

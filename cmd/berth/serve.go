@@ -394,7 +394,7 @@ func (b *running) handler() (http.Handler, error) {
 		Guard: checks, Calls: b.system, Views: b.system, Jobs: b.system, Journal: journalFacts{b.journal}, Inspect: inspect, Token: b.dir,
 		Metrics: b.metrics.Handler(), Credentials: b.access.desk, Accept: b.system, ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
-		Tracer:  traces, Refused: b.metrics.Refused,
+		Tracer:  traces, Refused: b.metrics.Refused, JobCount: b.journal.JobCount,
 		Tier: b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
 	// Not a ServeMux: it would answer some paths with a redirect before the

@@ -91,6 +91,9 @@ type Options struct {
 	ReadOnly bool
 	// Proofs holds writes back until their callers saw what they change; nil: off.
 	Proofs Proofs
+	// JobCount counts the records of the journal without a visit to each; nil,
+	// or not known: they are visited.
+	JobCount func() (n int, known bool)
 	// Tracer records what becomes of calls; nil: nobody does.
 	Tracer Tracer
 	// Refused is told of each call that policy refused; nil: nobody is.
