@@ -74,6 +74,7 @@ const (
 	CodeCSRF                Code = "csrf_token_required"
 	CodeCredentialNotFound  Code = "credential_not_found"
 	CodeCredentialsFull     Code = "too_many_credentials"
+	CodeCredentialFile      Code = "credential_file_missing"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -143,6 +144,7 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeCSRF:                {false},
 	CodeCredentialNotFound:  {false},
 	CodeCredentialsFull:     {false},
+	CodeCredentialFile:      {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -96,7 +96,11 @@ func (c Settings) Build(generation uint64, sources []Source) (*Snapshot, []Quara
 		slices.Sort(v.Aliases)
 	}
 	for i := range sources {
-		s.profiles[sources[i].Backend] = b.exact(&sources[i])
+		exact := b.exact(&sources[i])
+		s.profiles[sources[i].Backend] = exact
+		if sources[i].Native {
+			s.profiles[Armada] = b.armada(exact)
+		}
 		s.backends = append(s.backends, sources[i].Backend)
 		if surface := sources[i].Surface; surface != nil {
 			s.surfaces[surface.Name] = true

@@ -40,7 +40,7 @@ func (p *Profile) Outward(v *Verb) string {
 	if !p.exact {
 		return v.Name
 	}
-	for _, name := range []string{v.Upstream, v.Name, NativeName + "__" + v.Name} {
+	for _, name := range []string{v.Upstream, v.Name, NativeName + "__" + v.Name, v.documented()} {
 		if p.byName[name] == v {
 			return name
 		}

@@ -293,11 +293,11 @@ func TestEveryVerbIsAdvertisedDiscoverableOrDenied(t *testing.T) {
 					r.Fatalf("%s is %s in %s", v.Name, visibility, name)
 				}
 				always, when := v.Permits()
-				want := c.sees(v) && (always || len(when) > 0 || !c.All && !v.ReadOnly)
+				want := c.sees(p, v) && (always || len(when) > 0 || !c.All && !v.ReadOnly)
 				if callable != want {
 					r.Fatalf("%s: callable %v, want %v", v.Name, callable, want)
 				}
-				if !c.sees(v) && visibility != Hidden {
+				if !c.sees(p, v) && visibility != Hidden {
 					r.Fatalf("%s is %s to who may not know of it", v.Name, visibility)
 				}
 			}

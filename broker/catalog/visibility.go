@@ -187,7 +187,7 @@ func (p *Profile) VisibilityOf(v *Verb) Visibility {
 
 // Advertises reports whether a verb is in the list.
 func (p *Profile) Advertises(v *Verb) bool {
-	for _, name := range []string{v.Name, v.Upstream, NativeName + "__" + v.Name} {
+	for _, name := range []string{v.Name, v.Upstream, NativeName + "__" + v.Name, v.documented()} {
 		if at, ok := slices.BinarySearchFunc(p.items, name, func(it item, n string) int { return strings.Compare(it.name, n) }); ok && p.items[at].verb == v {
 			return true
 		}

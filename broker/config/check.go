@@ -112,6 +112,7 @@ var reservedNames = map[string]string{
 	"berth":     "the broker itself",
 	"essential": "a profile",
 	"full":      "a profile",
+	"armada":    "a profile",
 }
 
 func checkName(name string) error {

@@ -103,7 +103,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	c := parse(t, "berth.yaml", yamlOfEveryKey)
 	want := &Config{
 		Broker: Broker{Listen: "[::1]:0", AllowedHosts: []string{"berth.example.com", "10.0.0.1:7420"}, MaxSessions: 5, MaxCallsPerSession: 6,
-			MaxStreams: 7, MaxBody: 2 << 10, MaxBytesInFlight: 3 << 10, LogLevel: "debug",
+			MaxStreams: 7, MaxBody: 2 << 10, MaxBytesInFlight: 3 << 10, LogLevel: "debug", Access: "team",
 			Clients:         []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}},
 			HarnessPrefixes: []string{"cursor:"},
 			Tracing:         Tracing{Endpoint: NewSecret("https://otlp.example.com/s3cr3t-value"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Sample: 0.25},
@@ -255,6 +255,7 @@ berth:
   max_body: 2KiB
   max_bytes_in_flight: 3KiB
   log_level: debug
+  access: team
   clients:
     claude: {promote_after: 200s}
     claude-code: {promote_after: never, max_answer: 20MiB}
@@ -275,7 +276,7 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 		t.Errorf("settings\n got %+v\nwant %+v", got, want)
 	}
 	broker := Broker{Listen: "127.0.0.1:7420", DrainTimeout: 10 * time.Second, MaxSessions: 10000, MaxCallsPerSession: 256, MaxStreams: 4096,
-		MaxBody: 64 << 20, MaxBytesInFlight: 256 << 20, LogLevel: "info", Tracing: Tracing{Sample: 1}}
+		MaxBody: 64 << 20, MaxBytesInFlight: 256 << 20, LogLevel: "info", Access: "seed", Tracing: Tracing{Sample: 1}}
 	if got := Default().Broker; !reflect.DeepEqual(got, broker) {
 		t.Errorf("broker\n got %+v\nwant %+v", got, broker)
 	}

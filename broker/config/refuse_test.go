@@ -165,6 +165,7 @@ func TestProblemsAreNamedWithTheirPlace(t *testing.T) {
 		{"an address without a port", `{"berth": {"listen": "localhost"}}`, "1:22 /berth/listen", "must be an address"},
 		{"an address with a bad port", `{"berth": {"listen": "127.0.0.1:70000"}}`, "1:22 /berth/listen", "must be an address"},
 		{"a host that is a URL", `{"berth": {"allowed_hosts": ["http://h"]}}`, "1:30 /berth/allowed_hosts/0", "Host header"},
+		{"an access that is not offered", `{"berth": {"access": "all"}}`, "1:22 /berth/access", "seed, team"},
 		{"a level that is not offered", `{"berth": {"log_level": "trace"}}`, "1:25 /berth/log_level", "debug, info, warn, error"},
 		{"bodies larger than what may be in flight", `{"berth": {"max_bytes_in_flight": "1MiB"}}`, "1:11 /berth", "less than max_body"},
 		{"a rule for clients with an unknown key", `{"berth": {"clients": {"x": {"promote": "1s"}}}}`, "1:30 /berth/clients/x/promote", "is no key"},

@@ -124,7 +124,7 @@ func (a *access) issue(token string) (httpguard.Session, bool) {
 }
 
 // browserPaths are the places where a browser's session is good.
-var browserPaths = []string{"/dashboard", "/api/v1"}
+var browserPaths = []string{"/", "/dashboard", "/api/v1"}
 
 // guard is what both fronts stand behind.
 func (b *running) guard() *httpguard.Guard {

@@ -163,14 +163,17 @@ func (h *house) awaitNobody() {
 }
 
 // berth runs a subcommand of the real binary on the house's state directory.
-func (h *house) berth(args ...string) (code int, out, errOut string) {
+func (h *house) berth(args ...string) (code int, out, errOut string) { return h.berthIn("", args...) }
+
+// berthIn is berth with a text on standard input.
+func (h *house) berthIn(in string, args ...string) (code int, out, errOut string) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), brokerproc.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.bin.berth, append(args, "--state-dir", h.state)...)
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(in), &stdout, &stderr
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -233,15 +236,19 @@ func eventually(t *testing.T, what string, yes func() bool) {
 type wire struct {
 	house   *house
 	http    *http.Client
+	token   string // empty: the one of the state directory
 	session string
 	lastID  int
 	mu      sync.Mutex
 }
 
 // newWire makes a client and its session.
-func newWire(h *house, name string) *wire {
+func newWire(h *house, name string) *wire { return newWireFor(h, name, "") }
+
+// newWireFor is newWire for the holder of a token.
+func newWireFor(h *house, name, token string) *wire {
 	h.t.Helper()
-	w := &wire{house: h, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	w := &wire{house: h, token: token, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	h.t.Cleanup(w.http.CloseIdleConnections)
 	_, err := w.request(h.t.Context(), "initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{},
 		"clientInfo": map[string]any{"name": name, "version": "1"}})
@@ -273,9 +280,11 @@ func (w *wire) request(ctx context.Context, method string, params any) (json.Raw
 	if err != nil {
 		return nil, err
 	}
-	token, err := os.ReadFile(filepath.Join(w.house.state, "api-token"))
-	if err != nil {
-		return nil, err
+	token := []byte(w.token)
+	if w.token == "" {
+		if token, err = os.ReadFile(filepath.Join(w.house.state, "api-token")); err != nil {
+			return nil, err
+		}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.house.broker.Addr()+"/mcp/full", bytes.NewReader(body))
 	if err != nil {

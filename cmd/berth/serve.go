@@ -400,7 +400,7 @@ func (b *running) handler() (http.Handler, error) {
 	// Not a ServeMux: it would answer some paths with a redirect before the
 	// token was looked at.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/mcp" || strings.HasPrefix(r.URL.Path, "/mcp/") {
+		if r.URL.Path == "/mcp" || r.URL.Path == "/rpc" || strings.HasPrefix(r.URL.Path, "/mcp/") {
 			b.front.ServeHTTP(w, r)
 			return
 		}

@@ -34,6 +34,9 @@ the one app that --profile names. Nothing is shared with a broker that runs,
 and nothing is kept when it ends.`,
 		Args: exactly(),
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
+			if o.embedded && o.credential != "" {
+				return usage("--embedded asks no broker: it has no use for --credential-file.")
+			}
 			if o.embedded {
 				return a.runEmbedded(cmd.Context(), o)
 			}
@@ -41,15 +44,17 @@ and nothing is kept when it ends.`,
 		}),
 	}
 	cmd.Flags().StringVar(&o.profile, "profile", "", "one profile: essential, full, one of the configuration, a backend's name, or berth for the broker's own tools (default: the tier's)")
+	cmd.Flags().StringVar(&o.credential, "credential-file", "", "file (mode 600) with one header line to use instead of the state directory's token, such as Authorization: Bearer TOKEN")
 	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "list and run only tools that read")
 	cmd.Flags().BoolVar(&o.embedded, "embedded", false, "run a whole broker in this process, for the app that --profile names")
 	return cmd
 }
 
 type stdioOptions struct {
-	profile  string
-	readOnly bool
-	embedded bool
+	profile    string
+	credential string // file with a header line; empty: the state directory's token
+	readOnly   bool
+	embedded   bool
 }
 
 func (a *app) runStdio(ctx context.Context, o stdioOptions) error {
@@ -61,6 +66,11 @@ func (a *app) runStdio(ctx context.Context, o stdioOptions) error {
 		addr, token, err := statedir.Discover(dir)
 		if err != nil {
 			return "", "", err
+		}
+		if o.credential != "" {
+			if token, err = readCredentialFile(o.credential); err != nil {
+				return "", "", err
+			}
 		}
 		return "http://" + reachable(addr), token, nil
 	}}

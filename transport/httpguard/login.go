@@ -19,7 +19,8 @@ import (
 // token in a cookie that scripts cannot read and that no other site's page can
 // send. It counts only where no credential header is present.
 type Login struct {
-	// Paths are the places where a cookie is good: each and everything below it.
+	// Paths are the places where a cookie is good: each and everything below it;
+	// of the root only the page itself. It is never good for /mcp and /rpc.
 	Paths []string
 	// Issue gives a session for a credential token.
 	Issue func(token string) (Session, bool)
@@ -118,7 +119,8 @@ func (g *Guard) CSRF(r *http.Request) string {
 // cookie reads a session, where it is good: on the paths that were named, for
 // the pages of this very origin.
 func (g *Guard) cookie(r *http.Request) (admitted, bool) {
-	if !slices.ContainsFunc(g.login.Paths, func(p string) bool { return below(r.URL.Path, p) }) || !sameOrigin(r) {
+	here := func(place string) bool { return below(r.URL.Path, place) }
+	if !slices.ContainsFunc(g.login.Paths, here) || here("/mcp") || here("/rpc") || !sameOrigin(r) {
 		return admitted{}, false
 	}
 	found := r.CookiesNamed(cookieFor(r))
@@ -134,6 +136,9 @@ func (g *Guard) cookie(r *http.Request) (admitted, bool) {
 func below(path, place string) bool {
 	if strings.Contains(path, "//") || slices.ContainsFunc(strings.Split(path, "/"), func(s string) bool { return s == "." || s == ".." }) {
 		return false
+	}
+	if place == "/" {
+		return path == "/"
 	}
 	place = strings.TrimSuffix(place, "/")
 	return path == place || strings.HasPrefix(path, place+"/")

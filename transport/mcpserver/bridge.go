@@ -30,6 +30,8 @@ type Bridge struct {
 	// Discover gives the running broker's address ("http://127.0.0.1:7420") and
 	// token. It is asked at the first message and whenever the broker was not
 	// found where it was.
+	// token may also be a whole header line that holds a credential. An error that
+	// is a refusal is what requests are answered with.
 	Discover func() (baseURL, token string, err error)
 	Profile  string // empty: the merged one
 

@@ -85,7 +85,11 @@ func (r *bridge) postTo(ctx context.Context, base, token, method string, body []
 	}
 	// Without it the HTTP client cannot repeat the request on its own.
 	req.GetBody = nil
-	req.Header.Set("Authorization", "Bearer "+token)
+	name, value, line := strings.Cut(token, ":")
+	if !line {
+		name, value = "Authorization", "Bearer "+token
+	}
+	req.Header.Set(name, strings.TrimSpace(value))
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	switch method {
 	case http.MethodPost:
@@ -275,6 +279,7 @@ func (r *bridge) broken(msg jsonrpc.Message, f *flight, err error) {
 		return // the client waits for nothing any more
 	case errors.Is(err, errTooLarge):
 		refusal = broker.Refuse(broker.CodeAnswerTooLarge, "The answer is longer than a line may be. The request itself was handled.", map[string]any{"limit_bytes": r.MaxLine})
+	case errors.As(err, &refusal): // there is no credential to ask with
 	case !arrived:
 		if !errors.Is(err, context.Canceled) {
 			r.missing(err)

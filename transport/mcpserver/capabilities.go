@@ -60,6 +60,21 @@ func (s *Server) ownCapabilities(exact bool) json.RawMessage {
 	return append(out, '}')
 }
 
+// unpushed are capabilities without what is told outside of an answer.
+func unpushed(capabilities json.RawMessage) json.RawMessage {
+	all, err := jsonrpc.ParseObject(capabilities)
+	if err != nil {
+		return json.RawMessage(`{"tools":{}}`)
+	}
+	for _, name := range []string{"tools", "prompts", "resources"} {
+		if _, there := all.Get(name); there {
+			all.Set(name, []byte("{}"))
+		}
+	}
+	all.Delete("logging")
+	return all.Bytes()
+}
+
 // able lists the backends, in byte order, that declare a capability.
 func (s *Server) able(snapshot *catalog.Snapshot, path ...string) []string {
 	var names []string

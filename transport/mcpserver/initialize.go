@@ -108,7 +108,11 @@ func (s *Server) ownServer(rq *request, ses *session) initializeResult {
 		Name    string `json:"name"`
 		Version string `json:"version"`
 	}{"berth", s.opts.Version})
-	return initializeResult{ProtocolVersion: ses.version, Capabilities: s.ownCapabilities(rq.backend != ""), ServerInfo: info,
+	capabilities := s.ownCapabilities(rq.backend != "")
+	if rq.frozen {
+		capabilities = unpushed(capabilities)
+	}
+	return initializeResult{ProtocolVersion: ses.version, Capabilities: capabilities, ServerInfo: info,
 		Instructions: instructions, Meta: map[string]any{"berth/runtimeId": s.opts.RuntimeID}}
 }
 
@@ -122,7 +126,7 @@ func (s *Server) exactServer(ctx context.Context, rq *request, ses *session) (in
 	if pending := profile.Pending(); len(pending) > 0 {
 		return initializeResult{}, s.opts.Broker.WhyPending(pending)
 	}
-	if !known { // nothing is pending, so this is the broker's own family
+	if !known || rq.frozen { // nothing is pending, so this is the broker's own family
 		return s.ownServer(rq, ses), nil
 	}
 	if len(server.Info) == 0 { // it gave no name; ours for it is all there is

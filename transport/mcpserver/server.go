@@ -21,7 +21,8 @@ import (
 	"berth/transport/jsonrpc"
 )
 
-// Server is the HTTP front for MCP clients. It serves /mcp and /mcp/{profile}.
+// Server is the HTTP front for MCP clients. It serves /mcp, /mcp/{profile} and
+// /rpc.
 //
 // An http.Server around it should set ReadHeaderTimeout and IdleTimeout.
 // ReadTimeout and WriteTimeout may be set: the front moves both deadlines of
@@ -96,6 +97,7 @@ type request struct {
 	asker      *asker                       // in the stateless era
 	binding    *actors.Binding              // the instance that the session brings; nil: none
 	limit      catalog.Limit                // what may only be read
+	frozen     bool                         // nothing is ever pushed to it
 	partial    bool                         // its list lacks what is not known yet
 	no         func(*broker.Refusal) []byte // how a call is refused; nil for what is none
 	span       actors.Span                  // nil: not traced
@@ -114,8 +116,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if s.opts.RuntimeID != "" { // sessions outlive this life, so each answer names it
 		w.Header().Set("Berth-Runtime-Id", s.opts.RuntimeID)
 	}
+	rpc := r.URL.Path == pathRPC
 	profile, ok := route(r.URL.Path)
-	if !ok {
+	if !ok && !rpc {
 		deny(w, r, http.StatusNotFound, broker.CodeNotFound, "Nothing is served at this path; MCP is at /mcp and /mcp/{profile}.")
 		return
 	}
@@ -128,6 +131,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
 		accept: parseAccept(r), caller: caller, principal: caller.Principal}
+	if rpc { // for clients that know no streams
+		profile, rq.accept = "", accepts{json: true}
+	}
 	named := profile != ""
 	if rq.profile, ok = caller.Serving(profile); !ok {
 		deny(w, r, http.StatusForbidden, broker.CodeProfileNotPermitted, "This credential does not accept this profile.")
@@ -152,6 +158,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if served.Exact() {
 		rq.backend = served.Name()
+		if served.Native() {
+			rq.backend = catalog.NativeName
+		}
+	}
+	rq.frozen = rpc || served.Name() == catalog.Armada
+	if rq.frozen && r.Method != http.MethodPost {
+		w.Header().Set("Allow", "POST")
+		deny(w, r, http.StatusMethodNotAllowed, broker.CodeMethodNotAllowed, "Nothing is pushed here; use POST.")
+		return
 	}
 	era, known := eraOf(r)
 	switch {
@@ -180,6 +195,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 func deny(w http.ResponseWriter, r *http.Request, status int, code broker.Code, message string) {
 	httpguard.Refuse(w, r, status, broker.Refuse(code, message, nil))
 }
+
+// pathRPC is for older JSON-RPC clients: the verbs of /mcp, JSON answers only.
+const pathRPC = "/rpc"
 
 // route gives the profile of a path.
 func route(path string) (profile string, ok bool) {
@@ -271,12 +289,15 @@ func (s *Server) request(era *era, rq *request) {
 	s.traced(rq)
 	defer s.over(rq)
 	handle := s.answerer(era, rq)
-	if handle == nil {
+	if handle == nil || (rq.frozen && pushes[rq.msg.Method]) {
 		rq.fail(jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)
 		return
 	}
 	handle(s, rq)
 }
+
+// pushes are requests for what comes outside of an answer.
+var pushes = map[string]bool{"subscriptions/listen": true, "resources/subscribe": true, "resources/unsubscribe": true, "logging/setLevel": true}
 
 // answerer gives what answers a request in its era and profile, or nil.
 func (s *Server) answerer(era *era, rq *request) func(*Server, *request) {

@@ -39,7 +39,7 @@ func fresh(t *testing.T, name string, want []byte) {
 
 const pageHead = `# Metrics
 
-Prometheus reads them at ` + "`GET /metrics`" + `, with a token like every other route. [Operators](operators.md#metrics) has a scrape configuration, the dashboard and alerts worth having.
+Prometheus reads them at ` + "`GET /metrics`" + `, with the credential of a global administrator. [Operators](operators.md#metrics) has a scrape configuration, the dashboard and alerts worth having.
 
 Names and labels stay. No label holds a principal, a session, a verb or anything else that callers choose: the number of series follows from the configuration. Times are seconds, sizes bytes. Counters begin at zero with each start of the broker.
 

@@ -70,8 +70,10 @@ func (c *checker) profile(name string) *catalog.Profile {
 
 func (c *checker) all() []*catalog.Profile {
 	var out []*catalog.Profile
-	for _, name := range slices.Concat(c.Snapshot.Selections(), c.Snapshot.Profiles()) {
-		out = append(out, c.profile(name))
+	for _, name := range slices.Concat(c.Snapshot.Selections(), c.Snapshot.Profiles(), []string{catalog.Armada}) {
+		if p := c.profile(name); p != nil {
+			out = append(out, p)
+		}
 	}
 	return out
 }
