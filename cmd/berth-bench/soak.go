@@ -28,7 +28,7 @@ const (
 	hostileCalls   = 40                      // at once, of each session of the hostile principal
 	soakAnswer     = 50 * time.Millisecond   // that a look may take
 	soakLook       = 100 * time.Millisecond  // between two looks
-	soakSettle     = 30 * time.Second        // for what a load used to be given back
+	soakSettle     = 100 * time.Second       // for what a load used to be given back: idle connections last 90 s
 )
 
 // soakResult is one run of the load.
@@ -37,6 +37,7 @@ type soakResult struct {
 	hostile int
 	waits   []time.Duration // of the others' calls: what is over the service time
 	looks   map[string][]time.Duration
+	late    []time.Duration // how late the bench's own timers were: what the machine did to everybody
 }
 
 // newPrincipal makes a credential and gives its token.
@@ -221,6 +222,13 @@ func (s *soakLoad) run(ctx context.Context, length time.Duration, hostility bool
 			}
 		})
 	}
+	all.Go(func() {
+		for ctx.Err() == nil && time.Now().Before(end) {
+			due := time.Now().Add(10 * time.Millisecond)
+			time.Sleep(time.Until(due))
+			r.late = append(r.late, time.Since(due))
+		}
+	})
 	all.Go(func() {
 		for ctx.Err() == nil && time.Now().Before(end) {
 			fail(s.lookOnce(ctx, r.looks))
