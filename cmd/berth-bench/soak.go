@@ -35,7 +35,8 @@ const (
 type soakResult struct {
 	calls   int
 	hostile int
-	waits   []time.Duration // of the others' calls: what is over the service time
+	waits   []time.Duration // of the others' calls for a seat, by the broker's clock, in whole milliseconds
+	over    []time.Duration // of the same calls: all that their callers saw beyond the backend's own time
 	looks   map[string][]time.Duration
 	late    []time.Duration // how late the bench's own timers were: what the machine did to everybody
 }
@@ -213,12 +214,12 @@ func (s *soakLoad) run(ctx context.Context, length time.Duration, hostility bool
 	}
 	for i, c := range others {
 		all.Go(func() {
-			waits, err := c.think(begin.Add(time.Duration(i)*soakThink/time.Duration(len(others))), end, begin.Add(length/10))
+			waits, over, err := c.think(begin.Add(time.Duration(i)*soakThink/time.Duration(len(others))), end, begin.Add(length/10))
 			fail(err)
 			mu.Lock()
 			defer mu.Unlock()
 			if i < len(s.others) { // the same sessions are compared in both runs
-				r.waits = append(r.waits, waits...)
+				r.waits, r.over = append(r.waits, waits...), append(r.over, over...)
 			}
 		})
 	}
@@ -241,37 +242,42 @@ func (s *soakLoad) run(ctx context.Context, length time.Duration, hostility bool
 }
 
 // think is a session that calls, waits for its answer, and thinks.
-func (c *httpClient) think(begin, end, warm time.Time) (waits []time.Duration, err error) {
+func (c *httpClient) think(begin, end, warm time.Time) (waits, over []time.Duration, err error) {
 	c.limit(time.Until(end) + callLimit)
 	time.Sleep(time.Until(begin))
 	for time.Now().Before(end) {
 		sent := time.Now()
 		if err := c.call(); err != nil {
-			return waits, err
+			return waits, over, err
 		}
 		took := time.Since(sent)
-		slept, err := c.slept()
+		slept, err := c.number(sleptKey)
 		if err != nil {
-			return waits, err
+			return waits, over, err
+		}
+		queued, err := c.number(`"queue_ms"`)
+		if err != nil {
+			return waits, over, err
 		}
 		if sent.After(warm) {
-			waits = append(waits, max(0, took-slept))
+			waits = append(waits, time.Duration(queued)*time.Millisecond)
+			over = append(over, max(0, took-time.Duration(slept)))
 		}
 		time.Sleep(time.Duration(rand.Int64N(int64(2 * soakThink))))
 	}
-	return waits, nil
+	return waits, over, nil
 }
 
-// slept is how long the backend says that it had the last call.
-func (c *httpClient) slept() (time.Duration, error) {
-	_, rest, ok := bytes.Cut(c.body, []byte(sleptKey))
+// number is what the last answer says under a key.
+func (c *httpClient) number(key string) (int64, error) {
+	_, rest, ok := bytes.Cut(c.body, []byte(key))
 	digits, _, closed := bytes.Cut(rest, []byte("}"))
 	digits, _, _ = bytes.Cut(digits, []byte(","))
 	n, err := strconv.ParseInt(string(bytes.Trim(digits, ": ")), 10, 64)
 	if !ok || !closed || err != nil {
-		return 0, fmt.Errorf("the answer does not say how long the backend had it: %.300s", c.body)
+		return 0, fmt.Errorf("the answer does not say %s: %.600s", key, c.body)
 	}
-	return time.Duration(n), nil
+	return n, nil
 }
 
 // flood calls without a pause; what is refused is tried again.

@@ -122,8 +122,10 @@ func soakLoads(ctx context.Context, l *lab, r *soakReport) error {
 	limit := max(2*base, soakService)
 	r.note("%d sessions of %d principals over %d backends of %d seats and %v of service, %v a run", soakSessions, soakPrincipals, soakBackends, soakSeats, soakService, l.opts.soak)
 	r.note("the bench's own timers were late by p99 %s in the first run and %s in the second: no time below says more than that", ms(percentile(quiet.late, .99)), ms(percentile(hostile.late, .99)))
-	r.note("without: %d calls, wait p50 %s, p99 %s", quiet.calls, ms(percentile(quiet.waits, .5)), ms(base))
-	r.note("with %d calls at once of one principal: %d calls of the others, wait p50 %s, p99 %s; %d calls of its own", hostileCalls*soakSessions/soakPrincipals, hostile.calls, ms(percentile(hostile.waits, .5)), ms(p99), hostile.hostile)
+	r.note("without: %d calls, wait for a seat p50 %s, p99 %s; all that their callers saw beyond the backend's own time p50 %s, p99 %s", quiet.calls,
+		ms(percentile(quiet.waits, .5)), ms(base), ms(percentile(quiet.over, .5)), ms(percentile(quiet.over, .99)))
+	r.note("with %d calls at once of one principal: %d calls of the others, wait for a seat p50 %s, p99 %s; in all p50 %s, p99 %s; %d calls of its own", hostileCalls*soakSessions/soakPrincipals, hostile.calls,
+		ms(percentile(hostile.waits, .5)), ms(p99), ms(percentile(hostile.over, .5)), ms(percentile(hostile.over, .99)), hostile.hostile)
 	r.check(p99 <= limit, "p99 wait of the others %s, at most %s (the larger of twice %s and one service time)", ms(p99), ms(limit), ms(base))
 	for _, what := range []string{"job_status", "/api/v1/status", "/api/v1/backends"} {
 		got := hostile.looks[what]

@@ -34,8 +34,10 @@ func newServer(witness string) *mcp.Server {
 	// they stood on the wire, key order and number text included.
 	s.AddTool(&mcp.Tool{Name: "echo", Description: "Answers its own arguments.", Annotations: read,
 		InputSchema: json.RawMessage(`{"type":"object"}`)}, echo)
-	s.AddTool(&mcp.Tool{Name: "seen", Description: "Answers the _meta of its call and the trace headers of its request.", Annotations: read,
-		InputSchema: json.RawMessage(`{"type":"object"}`)}, seen)
+	if os.Getenv("BERTH_FIXTURE_SEEN") != "" {
+		s.AddTool(&mcp.Tool{Name: "seen", Description: "Answers the _meta of its call and the trace headers of its request.", Annotations: read,
+			InputSchema: json.RawMessage(`{"type":"object"}`)}, seen)
+	}
 	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds two numbers.", Annotations: read}, add)
 	mcp.AddTool(s, &mcp.Tool{Name: "structured", Description: "Counts the words of a text; has an output schema.", Annotations: read}, structured)
 	mcp.AddTool(s, &mcp.Tool{Name: "big", Description: "Answers with that many bytes of text.", Annotations: read}, big)

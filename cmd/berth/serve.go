@@ -248,25 +248,6 @@ func (b *running) startActors() error {
 	return nil
 }
 
-// lastSpans is how long a stop waits for a collector.
-const lastSpans = 2 * time.Second
-
-// startTracing begins to record what becomes of calls, if there is somebody to
-// send it to.
-func (b *running) startTracing() error {
-	c := b.cfg.Broker.Tracing
-	if c.Endpoint.Empty() {
-		return nil
-	}
-	var err error
-	b.tracer, err = tracing.New(tracing.Options{Endpoint: c.Endpoint.Reveal(), Headers: c.Headers.Reveal(), Sample: c.Sample,
-		Version: buildVersion(), RuntimeID: b.runtimeID, Logger: b.log})
-	if err != nil {
-		return fmt.Errorf("start tracing: %w", err)
-	}
-	return nil
-}
-
 // addSources gives every backend its actor's configuration and its part of the
 // catalog. Nothing is started.
 func (b *running) addSources(opts *actors.Options) {
@@ -373,10 +354,7 @@ func (b *running) close() {
 func (b *running) handler() (http.Handler, error) {
 	var err error
 	checks := b.guard()
-	var traces mcpserver.Tracer // nil is not a nil *tracing.Tracer
-	if b.tracer != nil {
-		traces = b.tracer
-	}
+	traces := b.traces()
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, Tier: b.tier.Name, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
 		Shaping:  mcpserver.Shaping{Counter: o200k.Counter{}, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -74,12 +75,16 @@ func attributesOf(s *tracepb.Span) map[string]string {
 // tracedHouse is a broker over the fixture as a child and over HTTP.
 func tracedHouse(t *testing.T, berth map[string]any) (*house, *wire) {
 	h := newHouse(t)
-	fixture, err := brokerproc.Start(t.Context(), exec.Command(h.bin.fixture, "http"))
+	cmd := exec.Command(h.bin.fixture, "http")
+	cmd.Env = append(os.Environ(), "BERTH_FIXTURE_SEEN=1")
+	fixture, err := brokerproc.Start(t.Context(), cmd)
 	must(t, err)
+	child := h.fixtureEntry(map[string]any{"long": []string{"greet"}})
+	child["env"].(map[string]string)["BERTH_FIXTURE_SEEN"] = "1"
 	t.Cleanup(fixture.Kill)
 	berth["drain_timeout"] = "0s"
 	h.configure(map[string]any{"mcpServers": map[string]any{
-		"child": h.fixtureEntry(map[string]any{"long": []string{"greet"}}),
+		"child": child,
 		"old":   map[string]any{"url": "http://" + fixture.Addr() + "/mcp", "berth": map[string]any{"handshake": true}},
 		"new":   map[string]any{"url": "http://" + fixture.Addr() + "/mcp"},
 	}, "berth": berth})

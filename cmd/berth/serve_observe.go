@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"berth/actors"
 	"berth/broker"
 	"berth/journal"
+	"berth/transport/mcpserver"
 	"berth/transport/metrics"
+	"berth/transport/tracing"
 )
 
 // countedJobs counts what becomes durable of jobs.
@@ -55,4 +59,31 @@ func (b *running) sources() metrics.Sources {
 		}
 	}
 	return s
+}
+
+// lastSpans is how long a stop waits for a collector.
+const lastSpans = 2 * time.Second
+
+// startTracing begins to record what becomes of calls, if there is somebody to
+// send it to.
+func (b *running) startTracing() error {
+	c := b.cfg.Broker.Tracing
+	if c.Endpoint.Empty() {
+		return nil
+	}
+	var err error
+	b.tracer, err = tracing.New(tracing.Options{Endpoint: c.Endpoint.Reveal(), Headers: c.Headers.Reveal(), Sample: c.Sample,
+		Version: buildVersion(), RuntimeID: b.runtimeID, Logger: b.log})
+	if err != nil {
+		return fmt.Errorf("start tracing: %w", err)
+	}
+	return nil
+}
+
+// traces is who records calls; nil is not a nil *tracing.Tracer.
+func (b *running) traces() mcpserver.Tracer {
+	if b.tracer == nil {
+		return nil
+	}
+	return b.tracer
 }
