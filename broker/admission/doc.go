@@ -1,13 +1,13 @@
 // Package admission is the queue of one backend: who waits, who runs next and
 // who is turned away. It also holds the budget of bytes in flight over all
-// backends.
+// backends, and what each credential may take of a backend (Shares).
 //
 // # What it owns
 //
 // A Queue owns the tickets of one backend from Offer until Done, Abandon,
 // Expire or Drain. It is plain data: it starts no goroutine, takes no lock and
 // reads no clock. One owner (the backend actor) calls it; it is not safe for
-// concurrent use. Budget is, because all backends share it.
+// concurrent use. Budget and Shares are, because all backends share them.
 //
 // The owner calls Next after Offer and after Done until Next says no. Next
 // looks at the seats before it takes a ticket out, so that never more than

@@ -34,14 +34,12 @@ var (
 	// who made it.
 	ownRow  = strings.Fields("job_status")
 	teamRow = strings.Fields("coordination_post coordination_read coordination_heartbeat coordination_claim mark_signal_read agentwake_status job_status")
-	// wakeRow is for a caller that is shown a banner: its own wakes.
-	wakeRow = strings.Fields("mark_signal_read")
 )
 
 // scopeOf gives the roles that may list and call a verb; nil: every role.
 func (a Access) scopeOf(verb string) []broker.Role {
 	switch {
-	case slices.Contains(catalogRow, verb), slices.Contains(callerRow, verb), slices.Contains(wakeRow, verb),
+	case slices.Contains(catalogRow, verb), slices.Contains(callerRow, verb),
 		a == Team && slices.Contains(teamRow, verb):
 		return nil
 	case slices.Contains(tenantRow, verb):

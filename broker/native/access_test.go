@@ -22,8 +22,6 @@ const (
 	rowTA      = "create_persona update_persona delete_persona create_pipeline update_pipeline delete_pipeline"
 	rowCatalog = "find describe call_read call_write help session_handshake more health"
 	rowTeam    = "coordination_post coordination_read coordination_heartbeat coordination_claim mark_signal_read agentwake_status"
-	// Decided: whoever is shown a banner can end it.
-	rowWake = "mark_signal_read"
 	// Of everything else a few, which are for global administrators.
 	rowGA = "job_status dispatch enumerate status inbox backup restore stop_server dispatch_hold send_signal delete_event"
 )
@@ -67,11 +65,11 @@ func TestWhoSeesWhatIsTheTable(t *testing.T) {
 		want    []string
 	}{
 		{native.Seed, broker.GlobalAdministrator, "berth", all},
-		{native.Seed, broker.TenantAdministrator, "berth", fields(rowC, rowTA, rowWake)},
-		{native.Seed, broker.User, "berth", fields(rowC, rowWake)},
+		{native.Seed, broker.TenantAdministrator, "berth", fields(rowC, rowTA)},
+		{native.Seed, broker.User, "berth", fields(rowC)},
 		{native.Seed, broker.GlobalAdministrator, "full", fields(strings.Join(all, " "), rowCatalog, "up__go")},
-		{native.Seed, broker.TenantAdministrator, "full", fields(rowC, rowTA, rowWake, rowCatalog, "job_status up__go")},
-		{native.Seed, broker.User, "full", fields(rowC, rowWake, rowCatalog, "job_status up__go")},
+		{native.Seed, broker.TenantAdministrator, "full", fields(rowC, rowTA, rowCatalog, "job_status up__go")},
+		{native.Seed, broker.User, "full", fields(rowC, rowCatalog, "job_status up__go")},
 		{native.Seed, broker.User, "up", fields("go job_status")},
 		{native.Team, broker.User, "berth", fields(rowC, rowTeam, "job_status")},
 		{native.Team, broker.TenantAdministrator, "berth", fields(rowC, rowTA, rowTeam, "job_status")},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -175,9 +176,13 @@ func (c *verbsConn) result(ctx context.Context, call *broker.Call, value any, er
 	var failure *broker.Failure
 	switch {
 	case err == nil:
+		explicit, said := value.(Explicit)
+		if said {
+			value = explicit.Value
+		}
 		raw, wrong := Encode(value)
 		if err = wrong; wrong == nil {
-			return shape.Structured(raw, false), nil
+			return shape.Structured(raw, explicit.IsError || (!said && saysError(raw))), nil
 		}
 	case errors.As(err, &refusal):
 		return shape.Structured(refusal.NativeJSON(), true), nil
@@ -188,6 +193,32 @@ func (c *verbsConn) result(ctx context.Context, call *broker.Call, value any, er
 	}
 	c.family.opts.Log.Error("a verb of the broker failed", slog.String("verb", call.Verb), slog.String("call", call.ID), slog.String("cause", err.Error()))
 	return shape.Structured(broker.AsRefusal(err).NativeJSON(), true), nil
+}
+
+// Explicit is a result that says itself whether it is an error, whatever stands
+// in it.
+type Explicit struct {
+	Value   any
+	IsError bool
+}
+
+// saysError reports whether a result is an error by its content: a member Error
+// of its own, in any letter case, that is a text and not blank
+// (contracts/native.md section 1.8).
+func saysError(result json.RawMessage) bool {
+	members, err := shape.Members(result)
+	if err != nil {
+		return false
+	}
+	for _, m := range members {
+		if !strings.EqualFold(m.Name, "error") {
+			continue
+		}
+		if text, ok := shape.Text(m.Value); ok && strings.TrimSpace(text) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // Encode is the JSON of a value as verbs answer it: < and > are not escaped.

@@ -6,8 +6,10 @@
 // Host and Origin, how a body is limited and read ([ReadBody]), and the form of
 // an HTTP error body ([ErrorBody]), so that a 401 reads the same on every route.
 //
-// It refuses a request without exactly one valid bearer token before a byte of
-// its body is read; a Host that is neither a loopback name nor configured (a
+// It refuses a request without a valid credential before a byte of its body is
+// read (the first of Authorization, X-Token and X-Api-Key that is present
+// decides; a browser's session cookie counts where there is none of them, on the
+// places that were named and with a CSRF token for each change); a Host that is neither a loopback name nor configured (a
 // name that was rebound to this address); and an Origin that is neither
 // configured nor the loopback name that the request itself is for, on any port
 // (another site's page). No Origin is no browser, and passes.
