@@ -36,7 +36,7 @@ var soakParts = []string{"load", "memory", "start"}
 
 // soak runs the parts that were asked for. It fails when an aim was missed.
 func soak(ctx context.Context, o options, l *lab) (text string, err error) {
-	m, began, r := readMachine(), time.Now(), &soakReport{}
+	m, began, r, told := readMachine(), time.Now(), &soakReport{}, 0
 	for _, part := range soakParts {
 		if !slices.Contains(strings.Split(o.only, ","), part) {
 			continue
@@ -46,6 +46,8 @@ func soak(ctx context.Context, o options, l *lab) (text string, err error) {
 		if err := errors.Join(run(ctx, l, r), l.stopAll()); err != nil {
 			return "", fmt.Errorf("%s: %w", part, err)
 		}
+		l.say("%s", strings.Join(r.lines[told:], "\n")) // a later part may not end
+		told = len(r.lines)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d cores (%s), %s, %s. Load average before the run: %s. The run took %v; load and broker share the cores.\n\n```\n%s\n```\n",
