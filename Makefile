@@ -11,6 +11,8 @@ FUZZTIME ?= 20s
 CRASH_ROUNDS ?= 100
 TEST_TIMEOUT ?= 10m
 BENCH_FLAGS ?=
+SOAK_TIME ?= 60s
+SOAK_FLAGS ?=
 CONFORMANCE_FLAGS ?=
 CATALOGS_FLAGS ?=
 
@@ -19,7 +21,7 @@ RESMON_TESTS := $(shell grep -hoE '^func Test[A-Za-z0-9_]+' cmd/berth/resmon_*_t
 
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
-.PHONY: build test test-resmon test-browser chromium lint fuzz demo crash bench conformance test-real catalogs generate clean help
+.PHONY: build test test-resmon test-browser chromium lint fuzz demo crash bench soak conformance test-real catalogs generate clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -79,6 +81,9 @@ crash: ## the crash suite, CRASH_ROUNDS (100) rounds
 
 bench: ## measure Berth against a bare proxy, its backends and the disk (BENCH_FLAGS=-quick: a rough look)
 	$(GO) run ./cmd/berth-bench $(BENCH_FLAGS)
+
+soak: ## 500 sessions of 50 principals with a hostile one, memory, a start over a million records (SOAK_TIME=60s a load; SOAK_FLAGS="-only load")
+	$(GO) run ./cmd/berth-bench -soak $(SOAK_TIME) $(SOAK_FLAGS)
 
 # The suite comes from npm, in the version of test/conformance/package.json, and
 # with it a Node where the machine's is older than the suite needs; the server

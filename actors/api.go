@@ -86,6 +86,9 @@ type Request struct {
 	// must not block and is asked as long as the call runs.
 	Away func() bool
 
+	// Span is the part of a trace that the call is in; nil: it is not traced.
+	Span Span
+
 	asking func() bool // a question to the caller is open; nil: never
 }
 

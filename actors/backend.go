@@ -79,6 +79,7 @@ type offer struct {
 	peer    broker.Peer
 	away    func() bool // see Request.Away
 	offered time.Time
+	span    Span // of the call or the job; nil: not traced
 
 	held *heldMarks // what it reserved of proofs; owned by the backend actor until its run begins
 
@@ -107,6 +108,7 @@ func (o *offer) settle(out outcome) {
 		out.timing.Offered = o.offered
 		o.sys.release(o.call)
 		o.held.giveBack() // nothing, where the call was sent
+		o.neverRan(out)
 		o.sys.send(o.owner, &out)
 	})
 }

@@ -139,6 +139,7 @@ type job struct {
 	counted bool      // in System.working
 	asked   time.Time // when the call was sent; zero: not yet
 	heard   string    // the incarnation that answered last
+	span    Span      // nil: not traced, or ended
 }
 
 func newJob(sys *System, start *jobStart) *job {
@@ -159,6 +160,7 @@ func newJob(sys *System, start *jobStart) *job {
 			j.step = stepClaim
 		}
 	}
+	j.traceFrom(start.req.Span)
 	j.log = sys.log.With(slog.String("job", j.record.ID), slog.String("verb", j.record.Operation))
 	return j
 }
@@ -422,7 +424,7 @@ func (j *job) notCreated(err error) {
 // offerCall queues the job's call at its backend.
 func (j *job) offerCall() {
 	req := j.start.req
-	o := &offer{sys: j.sys, call: j.sys.asTask(req.Call), owner: j.self, offered: j.sys.now(), begin: j.beginHook(), peer: broker.Peer{Request: req.Peer.Request}}
+	o := &offer{sys: j.sys, call: j.sys.asTask(req.Call), owner: j.self, offered: j.sys.now(), begin: j.beginHook(), peer: broker.Peer{Request: req.Peer.Request}, span: j.span}
 	o.isJob.Store(true)
 	j.sys.send(j.start.backend, o)
 }
@@ -490,6 +492,7 @@ func (j *job) writeLater(err error) {
 
 func (j *job) done() {
 	j.step = stepDone
+	j.ended(j.outcomeWord())
 	j.sys.asked.end(j.record.ID)
 	j.sys.send(j.sys.supervisor, &jobEnded{id: j.record.ID, callID: j.callID()})
 }

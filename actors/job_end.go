@@ -177,6 +177,7 @@ func (j *job) giveUp() {
 	if j.step == stepDone {
 		return
 	}
+	j.ended(string(broker.CodeShuttingDown))
 	if j.begin != nil {
 		j.begin.settle(stoppingRefusal())
 	}

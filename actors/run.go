@@ -41,9 +41,11 @@ func execute(r *run, conn broker.Conn, runtimeID string, begin func(context.Cont
 		peer = idle.watch(peer)
 	}
 	done.started = now()
-	answer, err := conn.Call(r.ctx, r.offer.call, peer)
+	call, span := r.traced(done.started)
+	defer func() { endRun(span, done) }()
+	answer, err := conn.Call(r.ctx, call, peer)
 	if r.offer.isJob.Load() {
-		answer, err = withInput(r.ctx, conn, r.offer.call, peer, answer, err)
+		answer, err = withInput(r.ctx, conn, call, peer, answer, err)
 	}
 	done.ended = now()
 	if err != nil {

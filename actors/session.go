@@ -199,7 +199,7 @@ func (s *session) submit(m *submit) {
 		return
 	}
 	s.sys.send(m.backend, &offer{
-		sys: s.sys, call: req.Call, owner: s.self, offered: s.sys.now(), peer: req.Peer, away: req.Away,
+		sys: s.sys, call: req.Call, owner: s.self, offered: s.sys.now(), peer: req.Peer, away: req.Away, span: req.Span,
 		queueTimeout: req.QueueTimeout, runTimeout: req.CallTimeout, begin: s.sys.holdHook(&req),
 	})
 	s.armPromotion(c, req.PromoteAfter)

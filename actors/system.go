@@ -225,6 +225,14 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 // Calls without a session share one actor a principal; none of them can be
 // cancelled by id.
 func (s *System) Do(ctx context.Context, req Request) Reply {
+	reply := s.do(ctx, req)
+	if s.opts.Observe != nil {
+		s.opts.Observe(&req, &reply)
+	}
+	return reply
+}
+
+func (s *System) do(ctx context.Context, req Request) Reply {
 	if s.closing.Load() {
 		return Reply{Refusal: broker.Refuse(broker.CodeShuttingDown, "The broker is stopping; the call was not sent.", nil)}
 	}
@@ -273,9 +281,6 @@ func (s *System) Do(ctx context.Context, req Request) Reply {
 	}
 	if req.Tasks != nil && reply.Job != nil && !reply.Replayed {
 		gate.follow(s.asker(reply.Job.ID, req.Tasks))
-	}
-	if s.opts.Observe != nil {
-		s.opts.Observe(&req, &reply)
 	}
 	return reply
 }

@@ -119,6 +119,21 @@ var rules = []rule{
 		why: "flags are read where a process starts",
 	},
 	{
+		name: "only transport/tracing knows OpenTelemetry",
+		in:   []string{"berth/..."}, but: []string{"berth/transport/tracing"}, deny: []string{"go.opentelemetry.io/..."},
+		why: "parts of calls are told through actors.Span; who records them can be replaced",
+	},
+	{
+		name: "only transport/metrics knows Prometheus",
+		in:   []string{"berth/..."}, but: []string{"berth/transport/metrics"}, deny: []string{"github.com/prometheus/..."},
+		why: "the names of the metrics stand in one table",
+	},
+	{
+		name: "only commands know bubbletea",
+		in:   []string{"berth/..."}, but: []string{"berth/cmd/..."}, deny: []string{"charm.land/...", "github.com/charmbracelet/..."},
+		why: "a terminal is where a process starts",
+	},
+	{
 		name: "slog only",
 		in:   []string{"berth/..."}, but: fixtures, deny: []string{"log"},
 		why: "one injected logger with typed attributes; the global one goes to stderr unseen",

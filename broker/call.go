@@ -40,6 +40,10 @@ type Call struct {
 	Client Client
 	Origin Origin
 
+	// Trace is what the backend is told of the trace that the call is in; zero:
+	// nothing. A backend's transport writes it, beside what the params say.
+	Trace TraceContext
+
 	// Share limits what the caller takes of the backend; nil: nothing does.
 	Share *CallShare
 
@@ -133,13 +137,30 @@ type Answer struct {
 // ToolError reports whether the answer is a tool result with `isError: true`.
 // A result that is no tool result is not one.
 func (a Answer) ToolError() bool {
-	if len(a.Result) == 0 {
-		return false
+	if plainlyNoError(a.Result) {
+		return false // most are none, and large ones are not read for it
 	}
 	var r struct {
 		IsError bool `json:"isError"`
 	}
 	return json.Unmarshal(a.Result, &r) == nil && r.IsError
+}
+
+// plainlyNoError reports whether the text of a result shows without reading it
+// that it has no `isError: true`: whatever has the name has false after it.
+func plainlyNoError(result json.RawMessage) bool {
+	name := []byte("isError")
+	for rest := []byte(result); ; {
+		i := bytes.Index(rest, name)
+		if i < 0 {
+			return !bytes.Contains(result, []byte(`\u`)) // the name may be written otherwise
+		}
+		rest = rest[i+len(name):]
+		value := bytes.TrimLeft(rest, "\" \t\r\n:")
+		if !bytes.HasPrefix(value, []byte("false")) {
+			return false
+		}
+	}
 }
 
 // Failure says how far a call got when no answer came. A transport to a

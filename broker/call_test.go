@@ -38,3 +38,26 @@ func TestAnRPCErrorIsTheJSONThatItCameAs(t *testing.T) {
 		t.Error("a text is no code")
 	}
 }
+
+func TestAToolErrorIsFoundHoweverItIsWritten(t *testing.T) {
+	tests := []struct {
+		result string
+		want   bool
+	}{
+		{`{"content":[]}`, false},
+		{`{"content":[],"isError":false}`, false},
+		{`{"content":[],"isError" : true}`, true},
+		{`{"isError":true}`, true},
+		{`{"\u0069sError":true}`, true},
+		{`{"content":[{"text":"isError: true"}],"isError":false}`, false},
+		{`{"content":[{"text":"isError: false"}],"isError": true}`, true},
+		{`{"content":[{"text":"\u00e9"}]}`, false},
+		{`[]`, false},
+		{``, false},
+	}
+	for _, tt := range tests {
+		if got := (Answer{Result: json.RawMessage(tt.result)}).ToolError(); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.result, got, tt.want)
+		}
+	}
+}

@@ -93,6 +93,8 @@ func (j *Journal) Adopt(ctx context.Context, next *Journal, place func() error) 
 			return err
 		}
 		j.lastEvent = max(j.lastEvent, next.lastEvent) // a reader of events goes on from its last
+		j.records.Store(next.records.Load())
+		j.doubtful.Store(next.doubtful.Load())
 		j.file.Store(adopted)
 		return nil
 	}}, false)

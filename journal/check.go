@@ -101,12 +101,15 @@ func (c *checker) pages() error {
 	if err != nil {
 		return err
 	}
-	found, alone, err := inspect(raw, info.Size(), maxProblems)
-	if errors.Is(err, ErrDamaged) {
-		found, err = []string{err.Error()}, nil
-	}
-	if err != nil {
+	walk, alone, err := inspect(raw, info.Size(), maxProblems)
+	var found []string
+	switch {
+	case errors.Is(err, ErrDamaged):
+		found = []string{err.Error()}
+	case err != nil:
 		return err
+	default:
+		found = walk.found
 	}
 	for _, what := range found {
 		c.add("page", "", "%s", what)

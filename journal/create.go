@@ -115,6 +115,7 @@ func (t *txn) insert(r record, raw []byte) error {
 	if t.bucket(bucketJobs).Get(id) != nil {
 		return fmt.Errorf("create the job %s: a job with this id is there already", r.ID)
 	}
+	t.grown++
 	if err := t.put(bucketJobs, id, raw); err != nil {
 		return err
 	}

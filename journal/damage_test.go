@@ -226,7 +226,7 @@ func TestStatsSayWhatWasObserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Jobs[broker.JobAccepted] != 1 || s.Jobs[broker.JobSucceeded] != 2 || s.Jobs[broker.JobFailed] != 1 || s.Jobs[broker.JobLost] != 0 ||
-		s.Events != 1 || s.ResultFiles != 1 || s.FileBytes == 0 || s.FreePages == nil || *s.FreePages == 0 || s.Commits != 0 || s.MeanGroup != 0 {
+		s.Events != 1 || s.ResultFiles != 1 || s.FileBytes == 0 || s.FreePages == nil || s.Commits != 0 || s.MeanGroup != 0 {
 		t.Errorf("stats of a journal that was just opened: %+v", s)
 	}
 	finish(t, j, 5, `1`)
@@ -236,7 +236,7 @@ func TestStatsSayWhatWasObserved(t *testing.T) {
 	if _, err := j.Prune(context.Background(), at.Add(broker.Retention), 0); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = j.Stats(); err != nil || s.Jobs[broker.JobSucceeded] != 0 || s.Jobs[broker.JobAccepted] != 1 || s.Events != 1 || s.ResultFiles != 0 {
+	if s, err = j.Stats(); err != nil || s.Jobs[broker.JobSucceeded] != 0 || s.Jobs[broker.JobAccepted] != 1 || s.Events != 1 || s.ResultFiles != 0 || *s.FreePages == 0 {
 		t.Errorf("after pruning: %+v, error %v", s, err)
 	}
 }

@@ -108,8 +108,11 @@ type Journal struct {
 	watchers watchers
 	commits  atomic.Uint64
 	writes   atomic.Uint64
+	records  atomic.Int64 // rows of the bucket of jobs
+	doubtful atomic.Bool  // a commit failed and may have happened: records is not known
 
 	stopOnce sync.Once
+	kept     sync.Once
 }
 
 // file is an open file of a journal. It is not changed.
@@ -137,7 +140,7 @@ func Open(path string, opts Options) (*Journal, error) {
 			return nil, err
 		}
 	}
-	db, raw, err := openFile(path, false, opts.withDefaults().Logger)
+	db, raw, records, err := openFile(path, false, opts.withDefaults().Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +153,7 @@ func Open(path string, opts Options) (*Journal, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	j := newJournal(&file{db, raw, schema, db.Info().PageSize}, path, results, opts)
+	j.records.Store(int64(records))
 	if err := j.prime(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -160,7 +164,7 @@ func Open(path string, opts Options) (*Journal, error) {
 // OpenReadOnly opens an existing journal for inspection when no broker runs;
 // any number of readers may do so at once. Writes are ErrReadOnly.
 func OpenReadOnly(path string) (*Journal, error) {
-	db, raw, err := openFile(path, true, slog.New(slog.DiscardHandler))
+	db, raw, records, err := openFile(path, true, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +173,7 @@ func OpenReadOnly(path string) (*Journal, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	j := newJournal(&file{db, raw, schema, db.Info().PageSize}, path, filepath.Join(filepath.Dir(path), resultsDir), Options{})
+	j.records.Store(int64(records))
 	j.readOnly = true
 	j.queue.closed = true
 	close(j.stopped)
@@ -192,26 +197,27 @@ func newJournal(f *file, path, results string, opts Options) *Journal {
 // openFile opens the bbolt file, and gives it for reads beside bbolt's own.
 // Opened for reading bbolt looks at nothing but the two heads; for writing it
 // scans the file. So the pages are inspected in between.
-func openFile(path string, readOnly bool, log *slog.Logger) (db *bbolt.DB, file *os.File, err error) {
+func openFile(path string, readOnly bool, log *slog.Logger) (db *bbolt.DB, file *os.File, records int, err error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
-		return nil, nil, fmt.Errorf("open the journal %s: it is a directory", path)
+		return nil, nil, 0, fmt.Errorf("open the journal %s: it is a directory", path)
 	}
 	if readOnly || err == nil && info.Size() > 0 {
 		if db, file, err = openBolt(path, true); err != nil {
-			return nil, nil, err
+			return nil, nil, 0, err
 		}
-		if err := sound(file, path, log); err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("open the journal %s: %w", path, err), db.Close())
+		if records, err = sound(file, path, log); err != nil {
+			return nil, nil, 0, errors.Join(fmt.Errorf("open the journal %s: %w", path, err), db.Close())
 		}
 		if readOnly {
-			return db, file, nil
+			return db, file, records, nil
 		}
 		if err := db.Close(); err != nil {
-			return nil, nil, fmt.Errorf("open the journal %s: %w", path, err)
+			return nil, nil, 0, fmt.Errorf("open the journal %s: %w", path, err)
 		}
 	}
-	return openBolt(path, false)
+	db, file, err = openBolt(path, false)
+	return db, file, records, err
 }
 
 // openBolt has bbolt open the file. Whatever it still panics or faults on
@@ -248,21 +254,21 @@ func openBolt(path string, readOnly bool) (db *bbolt.DB, file *os.File, err erro
 
 // sound refuses a file whose pages cannot be followed. With one head the file
 // opens: a crash leaves it so, and then nobody was told of what is missing.
-func sound(file *os.File, path string, log *slog.Logger) error {
+func sound(file *os.File, path string, log *slog.Logger) (records int, err error) {
 	info, err := file.Stat()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	found, alone, err := inspect(file, info.Size(), 1)
+	walk, alone, err := inspect(file, info.Size(), 1)
 	switch {
 	case err != nil:
-		return err
-	case len(found) > 0:
-		return fmt.Errorf("%w: %s", ErrDamaged, found[0])
+		return 0, err
+	case len(walk.found) > 0:
+		return 0, fmt.Errorf("%w: %s", ErrDamaged, walk.found[0])
 	case alone:
 		log.Warn("one of the journal's two heads is not whole; the other counts", slog.String("file", path))
 	}
-	return nil
+	return walk.records, nil
 }
 
 // prime fills in what the writer starts from.
@@ -289,6 +295,7 @@ func (j *Journal) Close() error {
 	if err := j.halt(); err != nil {
 		return err
 	}
+	j.keepFreePages()
 	if err := j.file.Load().db.Close(); err != nil {
 		return fmt.Errorf("close the journal %s: %w", j.path, err)
 	}
@@ -310,6 +317,23 @@ func (j *Journal) halt() error {
 	case <-timer.C:
 		return fmt.Errorf("close the journal %s: a commit has not ended in %s; the file stays open", j.path, j.opts.Grace)
 	}
+}
+
+// keepFreePages writes down which pages are free, in a commit that changes
+// nothing else, so that the next open need not look for them in the whole file.
+// It would make every commit slower; after a crash the list is not there. A
+// journal that changed nothing leaves the file as it was.
+func (j *Journal) keepFreePages() {
+	if j.readOnly || j.commits.Load() == 0 {
+		return
+	}
+	j.kept.Do(func() {
+		db := j.file.Load().db
+		db.NoFreelistSync = false
+		if err := guard(func() error { return db.Update(func(*bbolt.Tx) error { return nil }) }); err != nil {
+			j.opts.Logger.Warn("the journal's free pages could not be written down; the next start looks for them", slog.String("cause", err.Error()))
+		}
+	})
 }
 
 // view runs fn in a read transaction. fn must be short and copy what it keeps.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -272,5 +273,121 @@ func finish(t *testing.T, j *journal.Journal, n int, result string) {
 		if _, err := j.ChangeJob(bg, job(n).ID, c); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestACloseKeepsTheFreePages: the next open need not look for them, and what
+// was free is used again.
+func TestACloseKeepsTheFreePages(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	now := time.Now()
+	var sizes []int64
+	for round := range 4 {
+		j, err := journal.Open(path, journal.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 200 {
+			job := broker.Job{ID: fmt.Sprintf("job_%08d_%011d", round, i), Operation: "a__b", Status: broker.JobRunning, SubmittedAt: now, StartedAt: &now, Tenant: "t", User: "u", Backend: "a"}
+			if _, _, err := j.CreateJob(t.Context(), job); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := j.ChangeJob(t.Context(), job.ID, broker.JobChange{To: broker.JobSucceeded, At: now}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := j.Prune(t.Context(), now.Add(365*24*time.Hour), 1000); err != nil {
+			t.Fatal(err)
+		}
+		if problems, err := j.Check(t.Context()); err != nil || len(problems) > 0 {
+			t.Fatalf("%v %v", problems, err)
+		}
+		if n, known := j.JobCount(); n != 0 || !known {
+			t.Errorf("round %d: %d records after all were pruned", round, n)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s, err := reopenedStats(path)
+		if err != nil || *s.FreePages == 0 {
+			t.Errorf("round %d: stats of a journal that was just opened: %+v, error %v", round, s, err)
+		}
+		db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if free := db.Stats().FreePageN; free == 0 {
+			t.Errorf("round %d: no page is free", round)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, info.Size())
+	}
+	if sizes[3] > sizes[1] {
+		t.Errorf("the file grows from start to start: %v", sizes)
+	}
+}
+
+func reopenedStats(path string) (journal.Stats, error) {
+	j, err := journal.Open(path, journal.Options{})
+	if err != nil {
+		return journal.Stats{}, err
+	}
+	s, err := j.Stats()
+	return s, errors.Join(err, j.Close())
+}
+
+// TestTheCountOfJobsIsThatOfTheirRecords: after an open, after writes, and not
+// known after a commit that may have happened.
+func TestTheCountOfJobsIsThatOfTheirRecords(t *testing.T) {
+	path := populated(t)
+	fail := false
+	j, err := journal.Open(path, journal.Options{Commit: func(commit func() error) error {
+		if fail {
+			return errors.New("the disk is gone")
+		}
+		return commit()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	same := func(when string) {
+		t.Helper()
+		page, err := j.Jobs(broker.JobFilter{Limit: 1})
+		if n, known := j.JobCount(); err != nil || n != page.Total || !known {
+			t.Errorf("%s: %d, known %t, and there are %d (%v)", when, n, known, page.Total, err)
+		}
+	}
+	same("after the open")
+	now := time.Now()
+	job := broker.Job{ID: "job_zz_1", Operation: "a__b", Status: broker.JobAccepted, SubmittedAt: now, Tenant: "t", User: "u", Backend: "a", IdempotencyKey: "k", Digest: "d"}
+	if _, _, err := j.CreateJob(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	same("after a job")
+	again := job
+	again.ID = "job_zz_2"
+	if _, created, err := j.CreateJob(t.Context(), again); err != nil || created {
+		t.Fatalf("created %t, %v", created, err)
+	}
+	same("after a replay")
+	fail = true
+	last := job
+	last.ID, last.IdempotencyKey = "job_zz_3", ""
+	if _, _, err := j.CreateJob(t.Context(), last); !errors.Is(err, journal.ErrInDoubt) {
+		t.Errorf("the error is %v", err)
+	}
+	if _, known := j.JobCount(); known {
+		t.Error("the count is known after a commit that may have happened")
 	}
 }

@@ -108,6 +108,13 @@ type inspection struct {
 	seen  []uint64 // a bit for each page
 	most  int      // problems to collect
 	found []string
+	// rooms are what pages are read into, one for each depth: a page is looked
+	// at while those above it are, and never after it.
+	rooms [][]byte
+
+	inBucket bool
+	counting bool // the bucket is that of records
+	records  int
 }
 
 // errEnough ends a walk that has found as much as it may.
@@ -116,7 +123,7 @@ var errEnough = errors.New("enough was found")
 // inspect reads the pages that can be reached, size is that of the file. Its
 // error is ErrDamaged when there is nothing to walk, or that of a read; what the
 // walk finds is in the list, of at most so many sentences.
-func inspect(f io.ReaderAt, size int64, most int) (found []string, alone bool, err error) {
+func inspect(f io.ReaderAt, size int64, most int) (w *inspection, alone bool, err error) {
 	h, alone, err := readHeads(f)
 	if err != nil {
 		return nil, false, err
@@ -128,15 +135,15 @@ func inspect(f io.ReaderAt, size int64, most int) (found []string, alone bool, e
 	if h.pages > uint64(size)/h.pageSize {
 		return nil, alone, fmt.Errorf("%w: it has %d bytes and its head speaks of %d pages of %d", ErrDamaged, size, h.pages, h.pageSize)
 	}
-	w := &inspection{file: f, head: h, seen: make([]uint64, h.pages/64+1), most: most}
-	err = w.tree(h.root, "the head", 0, nil, nil)
+	w = &inspection{file: f, head: h, seen: make([]uint64, h.pages/64+1), most: most}
+	err = w.tree(h.root, place{}, 0, nil, nil)
 	if err == nil {
 		err = w.freelist()
 	}
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, alone, err
 	}
-	return w.found, alone, nil
+	return w, alone, nil
 }
 
 func (w *inspection) problem(format string, args ...any) error {
@@ -147,9 +154,26 @@ func (w *inspection) problem(format string, args ...any) error {
 	return nil
 }
 
+// place names a page, or a bucket inside of one, in a sentence; zero is the
+// head. It is made for every page and becomes text for a damaged one only.
+type place struct {
+	id     uint64
+	inside bool
+}
+
+func (p place) String() string {
+	switch {
+	case p.inside:
+		return fmt.Sprintf("a bucket in page %d", p.id)
+	case p.id == 0:
+		return "the head"
+	}
+	return fmt.Sprintf("page %d", p.id)
+}
+
 // page is a page, or a bucket inside of one.
 type page struct {
-	name            string
+	name            place
 	id              uint64
 	flags, count    uint16
 	overflow        uint32
@@ -179,11 +203,14 @@ func (p *page) header() {
 
 // open reads a page that by refers to and notes all of it as used; one that
 // cannot be used is damaged, and that has been told.
-func (w *inspection) open(id uint64, by string) (*page, error) {
+func (w *inspection) open(id uint64, by place, depth int) (*page, error) {
 	if id < 2 || id >= w.head.pages {
 		return &page{damaged: true}, w.problem("%s refers to page %d and the pages in use are 2 to %d", by, id, w.head.pages-1)
 	}
-	p := &page{name: fmt.Sprintf("page %d", id), file: w.file, at: int64(id * w.head.pageSize), first: make([]byte, w.head.pageSize)}
+	for len(w.rooms) <= depth {
+		w.rooms = append(w.rooms, make([]byte, w.head.pageSize))
+	}
+	p := &page{name: place{id: id}, file: w.file, at: int64(id * w.head.pageSize), first: w.rooms[depth]}
 	if _, err := w.file.ReadAt(p.first, p.at); err != nil {
 		return nil, fmt.Errorf("read page %d: %w", id, err)
 	}
@@ -212,11 +239,11 @@ func (w *inspection) used(id uint64) bool { return w.seen[id/64]&(1<<(id%64)) !=
 
 // tree walks over a page and all below it. Its keys are not before low and
 // before high; nil is no bound.
-func (w *inspection) tree(id uint64, by string, depth int, low, high []byte) error {
+func (w *inspection) tree(id uint64, by place, depth int, low, high []byte) error {
 	if depth > maxTreeDepth {
 		return w.problem("page %d lies deeper than a tree can be", id)
 	}
-	p, err := w.open(id, by)
+	p, err := w.open(id, by, depth)
 	if err != nil || p.damaged {
 		return err
 	}
@@ -300,8 +327,15 @@ func (w *inspection) branch(p *page, depth int, low, high []byte) error {
 
 func (w *inspection) leaf(p *page, depth int, low, high []byte) error {
 	return w.entries(p, low, high, func(e entry) error {
+		if !w.inBucket {
+			w.inBucket, w.counting = true, string(e.key) == string(bucketJobs)
+			defer func() { w.inBucket, w.counting = false, false }()
+		}
 		switch {
 		case !e.bucket:
+			if w.counting {
+				w.records++
+			}
 			return nil
 		case p.inline, e.value < boltBucket, e.value > p.length:
 			return w.problem("%s holds a bucket that cannot be one", p.name)
@@ -327,7 +361,7 @@ func (w *inspection) inlined(p *page, e entry) error {
 	if err != nil {
 		return err
 	}
-	in := &page{name: "a bucket in " + p.name, first: b, length: uint64(len(b)), inline: true}
+	in := &page{name: place{id: p.name.id, inside: true}, first: b, length: uint64(len(b)), inline: true}
 	in.header()
 	if in.flags != boltLeaf {
 		return w.problem("%s is of no known kind (%#x)", in.name, in.flags)
@@ -341,7 +375,7 @@ func (w *inspection) freelist() error {
 	if w.head.freelist == boltNoFreelist {
 		return nil
 	}
-	p, err := w.open(w.head.freelist, "the head")
+	p, err := w.open(w.head.freelist, place{}, 0)
 	if err != nil || p.damaged {
 		return err
 	}

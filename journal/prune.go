@@ -96,6 +96,7 @@ func (j *Journal) remove(ctx context.Context, ids []string, now time.Time) (int,
 
 // erase deletes a final record and all that belongs to it, its events aside.
 func (t *txn) erase(r record) error {
+	t.grown--
 	id := []byte(r.ID)
 	rows := []struct{ bucket, key []byte }{
 		{bucketJobs, id},

@@ -73,6 +73,36 @@ func (j *Journal) Stats() (Stats, error) {
 	return s, j.addFigures(&s)
 }
 
+// Figures are the parts of Stats that cost nothing to read.
+type Figures struct {
+	FileBytes int64
+	Commits   uint64 // since the journal was opened
+	Writes    uint64 // in those commits
+	Waiting   int    // writes in the queue now
+}
+
+// Figures reads them; they are those of one moment only one by one.
+func (j *Journal) Figures() (Figures, error) {
+	info, err := os.Stat(j.path)
+	if err != nil {
+		return Figures{}, fmt.Errorf("look at the journal: %w", err)
+	}
+	return Figures{FileBytes: info.Size(), Commits: j.commits.Load(), Writes: j.writes.Load(), Waiting: j.queue.len()}, nil
+}
+
+// JobCount is how many records there are, without a visit to any: they were
+// counted when the file was opened, and are since. After a commit that may have
+// happened it is not known.
+func (j *Journal) JobCount() (n int, known bool) {
+	return int(j.records.Load()), !j.doubtful.Load()
+}
+
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.creations) + len(q.others)
+}
+
 func (j *Journal) addFigures(s *Stats) error {
 	info, err := os.Stat(j.path)
 	if err != nil {
@@ -93,8 +123,6 @@ func (j *Journal) addFigures(s *Stats) error {
 	if s.Commits > 0 {
 		s.MeanGroup = float64(s.Writes) / float64(s.Commits)
 	}
-	j.queue.mu.Lock()
-	defer j.queue.mu.Unlock()
-	s.Waiting = len(j.queue.creations) + len(j.queue.others)
+	s.Waiting = j.queue.len()
 	return nil
 }

@@ -271,10 +271,14 @@ func (j *Journal) tryGroup(group []*write) (broken int, err error) {
 	err = guard(func() error { return j.opts.Commit(tx.Commit) })
 	if err != nil {
 		_ = guard(tx.Rollback) // for a Commit option that did not commit
+		if t.grown != 0 {
+			j.doubtful.Store(true)
+		}
 		finishAll(nil, fmt.Errorf("commit to the journal: %w: %w", ErrInDoubt, err))
 		return -1, nil
 	}
 	j.commits.Add(1)
+	j.records.Add(int64(t.grown))
 	j.writes.Add(uint64(len(group)))
 	for _, p := range points {
 		j.opts.Hook(p + ":after-commit")
@@ -304,6 +308,7 @@ type txn struct {
 	touched bool     // the present write has changed something
 	changed bool     // some write has
 	jobs    []string // whose watchers are told after the commit
+	grown   int      // records made, less those erased
 }
 
 func newTxn(j *Journal, tx *bbolt.Tx) *txn { return &txn{j: j, tx: tx} }

@@ -71,6 +71,8 @@ type Broker struct {
 	// What clients put before the names of tools, besides `berth.` and
 	// `mcp__berth__`; one is stripped. It ends in `__`, `.`, `/` or `:`.
 	HarnessPrefixes []string `key:"harness_prefixes" check:"prefix"`
+	// Where the spans of calls are sent.
+	Tracing Tracing `key:"tracing"`
 }
 
 // AgentWake is a process that is started when a note of the coordination board is

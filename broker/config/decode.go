@@ -24,6 +24,9 @@ func setDefaults(v reflect.Value) {
 		field := v.Type().Field(i)
 		value, ok := field.Tag.Lookup("default")
 		if !ok {
+			if v.Field(i).Kind() == reflect.Struct && field.IsExported() {
+				setDefaults(v.Field(i))
+			}
 			continue
 		}
 		// A default that does not decode is a slip in a tag; TestDefaults finds it.
@@ -107,6 +110,8 @@ func (d decoder) value(n *node, v reflect.Value, tag reflect.StructTag) {
 		// What is in it may refer to the environment, so the entry reads it.
 		d.expect(n, list)
 		return
+	case Secret, SecretMap:
+		return // as above; whoever reads it says what is wrong with it
 	}
 	switch v.Kind() {
 	case reflect.Bool:

@@ -77,6 +77,7 @@ func (c *Config) fill(root *node, r *report, env func(string) (string, bool)) {
 		for i, g := range c.Broker.Proofs.Grants {
 			r.conditions(grants, i, g.When)
 		}
+		c.tracing(n, r, env)
 		if c.Broker.MaxBytesInFlight < c.Broker.MaxBody {
 			r.refuse(n, "max_bytes_in_flight (%s) is less than max_body (%s), so a large call could never run", c.Broker.MaxBytesInFlight, c.Broker.MaxBody)
 		}

@@ -107,6 +107,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Clients:         []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}},
 			HarnessPrefixes: []string{"cursor:"}, Hold: HoldRules{Verbs: []string{"app__run_*"}},
 			AgentWake: AgentWake{ParticipantKey: "admiral", DeliveryMode: "Both", Runtime: "Codex", SessionID: "s-1", Command: "/srv/codex", WorkingDirectory: "/srv/work"},
+			Tracing:   Tracing{Endpoint: NewSecret("https://otlp.example.com/s3cr3t-value"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Sample: 0.25},
 			Profiles: []ProfileRule{
 				{Name: "web", ReadOnly: true, TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
 				{Name: "full", TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
@@ -141,7 +142,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		t.Errorf("passed over: %+v", c.Notes)
 	}
 	used := keysIn(t, yamlOfEveryKey)
-	for _, of := range []any{Broker{}, AgentWake{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}, ProofRules{}, ProofKind{}, ProofGrant{}, ProofNeed{}, SelectorRule{}, HoldRules{}} {
+	for _, of := range []any{Broker{}, AgentWake{}, ClientRule{}, ProfileRule{}, Backend{}, Settings{}, VerbRule{}, TrackRule{}, EffectRule{}, ConditionRule{}, ProofRules{}, ProofKind{}, ProofGrant{}, ProofNeed{}, SelectorRule{}, HoldRules{}, Tracing{}} {
 		for _, key := range keysOf(reflect.TypeOf(of)) {
 			if !used[key] {
 				t.Errorf("the key %s of %T is not in this test", key, of)
@@ -267,6 +268,7 @@ berth:
   harness_prefixes: ["cursor:"]
   agent_wake: {participant_key: admiral, delivery_mode: Both, runtime: Codex, session_id: s-1, command: /srv/codex, working_directory: /srv/work}
   hold: {verbs: ["app__run_*"]}
+  tracing: {endpoint: "https://otlp.example.com/${TOKEN}", headers: {X-Key: "${TOKEN}"}, sample: 0.25}
 `
 
 func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
@@ -277,7 +279,7 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 		t.Errorf("settings\n got %+v\nwant %+v", got, want)
 	}
 	broker := Broker{Listen: "127.0.0.1:7420", DrainTimeout: 10 * time.Second, MaxSessions: 10000, MaxCallsPerSession: 256, MaxStreams: 4096,
-		MaxBody: 64 << 20, MaxBytesInFlight: 256 << 20, LogLevel: "info", Access: "seed"}
+		MaxBody: 64 << 20, MaxBytesInFlight: 256 << 20, LogLevel: "info", Access: "seed", Tracing: Tracing{Sample: 1}}
 	if got := Default().Broker; !reflect.DeepEqual(got, broker) {
 		t.Errorf("broker\n got %+v\nwant %+v", got, broker)
 	}

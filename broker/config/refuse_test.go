@@ -57,6 +57,12 @@ func TestProblemsAreNamedWithTheirPlace(t *testing.T) {
 		{"a type that is a number", entryWith(`{"type": 1, "url": "http://h"}`), "2:10 /mcpServers/a/type", "must be text"},
 		{"disabled that is text", entryWith(`{"command": "x", "disabled": "yes"}`), "2:30 /mcpServers/a/disabled", "truth value"},
 
+		{"an endpoint that is no URL", `{"berth": {"tracing": {"endpoint": "collector:4318"}}}`, "1:36 /berth/tracing/endpoint", "http://"},
+		{"an endpoint of another type", `{"berth": {"tracing": {"endpoint": []}}}`, "1:36 /berth/tracing/endpoint", "must be text"},
+		{"a header of an endpoint that Berth sets", `{"berth": {"tracing": {"headers": {"Content-Type": "x"}}}}`, "1:36 /berth/tracing/headers/Content-Type", "sets this header itself"},
+		{"headers of an endpoint that are a list", `{"berth": {"tracing": {"headers": []}}}`, "1:35 /berth/tracing/headers", "must be an object"},
+		{"a sample over one", `{"berth": {"tracing": {"sample": 2}}}`, "1:34 /berth/tracing/sample", "out of range"},
+
 		{"an empty command", entryWith(`{"command": ""}`), "2:13 /mcpServers/a/command", "must name a program"},
 		{"a command that is a list", entryWith(`{"command": ["x"]}`), "2:13 /mcpServers/a/command", "must be text, not a list"},
 		{"a key twice", entryWith(`{"command": "x", "command": "y"}`), "2:18 /mcpServers/a/command", "twice"},

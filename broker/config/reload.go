@@ -54,6 +54,12 @@ var effects = map[string]Effect{
 	"Broker.hold":                  AtOnce,
 	"Broker.agent_wake":            NeedsRestart,
 
+	"Broker.tracing": NeedsRestart,
+
+	"Tracing.endpoint": NeedsRestart,
+	"Tracing.headers":  NeedsRestart,
+	"Tracing.sample":   NeedsRestart,
+
 	"HoldRules.verbs": AtOnce,
 
 	"AgentWake.participant_key":   NeedsRestart,

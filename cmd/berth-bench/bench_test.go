@@ -209,15 +209,16 @@ func TestReplaceBlockLeavesTheRestAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	blockBegin, blockEnd := fmt.Sprintf(blockBegin, "bench"), fmt.Sprintf(blockEnd, "bench")
 	write("head\n" + blockBegin + "old\n" + blockEnd + "tail\n")
-	if err := replaceBlock(name, "new\n"); err != nil {
+	if err := replaceBlock(name, "bench", "new\n"); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := os.ReadFile(name); string(got) != "head\n"+blockBegin+"new\n"+blockEnd+"tail\n" {
 		t.Errorf("got %s", got)
 	}
 	write("head\n" + blockBegin + "old\n")
-	if err := replaceBlock(name, "new\n"); err == nil {
+	if err := replaceBlock(name, "bench", "new\n"); err == nil {
 		t.Error("a file without the end of a block was written")
 	}
 }

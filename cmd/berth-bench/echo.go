@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -53,11 +55,15 @@ func answer(dst []byte, raw []byte) (response []byte, m message, err error) {
 	return dst, m, nil
 }
 
+// sleptKey is where an echo with a service time says how long it took.
+const sleptKey = `"bench/slept"`
+
 // echoServer is the HTTP backend: a session for each initialize, JSON answers.
 type echoServer struct {
 	sessions sync.Map
 	last     atomic.Int64
 	buffers  sync.Pool
+	service  time.Duration // of a call
 }
 
 // ServeHTTP implements http.Handler.
@@ -101,6 +107,12 @@ func (s *echoServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "session", http.StatusBadRequest)
 		return
 	}
+	if m.Method == "tools/call" && s.service > 0 {
+		slept := s.service/2 + rand.N(s.service)
+		time.Sleep(slept)
+		response = fmt.Appendf(bytes.TrimSuffix(response, []byte("}}")), `,"_meta":{%s:%d}}}`, sleptKey, slept.Nanoseconds())
+		b[1] = response
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(response)))
 	_, _ = w.Write(response) // a client that is gone needs no answer
@@ -123,8 +135,8 @@ func readAll(dst []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-func serveEcho(parent io.Reader, out io.Writer) error {
-	s := &echoServer{buffers: sync.Pool{New: func() any { return &[2][]byte{make([]byte, 0, 4096), make([]byte, 0, 4096)} }}}
+func serveEcho(parent io.Reader, out io.Writer, service time.Duration) error {
+	s := &echoServer{service: service, buffers: sync.Pool{New: func() any { return &[2][]byte{make([]byte, 0, 4096), make([]byte, 0, 4096)} }}}
 	return serveUntil(parent, out, s)
 }
 

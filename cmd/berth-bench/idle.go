@@ -65,8 +65,19 @@ func measureIdle(ctx context.Context, l *lab, r *report) error {
 
 // openSessions opens sessions one after the other on one connection, and
 // closes it.
-func (b *broker) openSessions(ctx context.Context, n int) (err error) {
-	c, err := dialClient(ctx, b.target(nameBerth, "/mcp", "echo__echo"), 0)
+func (b *broker) openSessions(ctx context.Context, n int) error {
+	return b.openIdle(ctx, n, "echo__echo", 0)
+}
+
+// openIdle is openSessions over several backends, whose number goes into tool.
+func (b *broker) openIdle(ctx context.Context, n int, tool string, backends int) (err error) {
+	name := func(i int) string {
+		if backends == 0 {
+			return tool
+		}
+		return fmt.Sprintf(tool, i%backends)
+	}
+	c, err := dialClient(ctx, b.target(nameBerth, "/mcp", name(0)), 0)
 	if err != nil {
 		return err
 	}
@@ -79,7 +90,7 @@ func (b *broker) openSessions(ctx context.Context, n int) (err error) {
 			if err := c.handshake(); err != nil {
 				return err
 			}
-			c.script = newScript(0, c.t.tool, func(body []byte) []byte { return c.wrap(string(body)) })
+			c.script = newScript(0, name(i), func(body []byte) []byte { return c.wrap(string(body)) })
 			c.check = c.script.check
 		}
 		if err := c.call(); err != nil {

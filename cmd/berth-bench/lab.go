@@ -218,13 +218,22 @@ func (l *lab) serve(ctx context.Context, bin, name string, c config) (*broker, e
 	if err != nil {
 		return nil, err
 	}
+	b, err := l.serveText(ctx, bin, name, c.tags, text)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.await(ctx, `berth_backend_state{backend="echo",state="ready"}`, 1)
+}
+
+// serveText starts a broker with this configuration and waits until it listens.
+func (l *lab) serveText(ctx context.Context, bin, name, tags string, text []byte) (_ *broker, err error) {
 	file, state := filepath.Join(l.dir, name+".json"), filepath.Join(l.dir, name)
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, err
 	}
 	b := &broker{}
 	var env []string
-	if c.tags == "profile" {
+	if tags == "profile" {
 		b.profile = filepath.Join(l.dir, name+"-profile")
 		if l.opts.profile != "" {
 			b.profile = filepath.Join(l.opts.profile, name)
@@ -243,7 +252,7 @@ func (l *lab) serve(ctx context.Context, bin, name string, c config) (*broker, e
 		return nil, err
 	}
 	b.token = strings.TrimSpace(string(token))
-	return b, b.await(ctx, `berth_backend_state{backend="echo",state="ready"}`, 1)
+	return b, nil
 }
 
 func (b *broker) target(name, path, tool string) target {

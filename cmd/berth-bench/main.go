@@ -28,6 +28,8 @@ type options struct {
 	write   string
 	role    string
 	backend string
+	soak    time.Duration
+	service time.Duration
 }
 
 func main() {
@@ -43,13 +45,15 @@ func run(args []string, out io.Writer) error {
 	flags.BoolVar(&o.quick, "quick", false, "a rough look in about half a minute")
 	flags.IntVar(&o.rounds, "rounds", 0, "turns of each path (default 9, 3 with -quick)")
 	flags.DurationVar(&o.turn, "turn", 0, "length of one turn (default 600ms, 150ms with -quick)")
-	flags.StringVar(&o.only, "only", strings.Join(parts, ","), "what to measure")
+	flags.StringVar(&o.only, "only", "", "what to measure (default: "+strings.Join(parts, ",")+")")
 	flags.IntVar(&o.clients, "clients", 0, "this number of clients only: 1, 16 or 64")
 	flags.StringVar(&o.berth, "berth", "", "a berth binary to measure (default: built from this tree)")
 	flags.StringVar(&o.against, "against", "", "another berth binary, measured in the same turns")
 	flags.StringVar(&o.profile, "profile", "", "directory for CPU and allocation profiles of Berth")
 	flags.StringVar(&o.write, "write", "", "file whose marked block is replaced by the result")
 	flags.StringVar(&o.role, "role", "", "for the processes that the bench starts itself")
+	flags.DurationVar(&o.soak, "soak", 0, "run the soak instead, with loads of this length; -only names its parts: load,memory,start")
+	flags.DurationVar(&o.service, "service", 0, "how long a call takes, for -role echo-http")
 	flags.StringVar(&o.backend, "backend", "", "address of the backend, for -role proxy")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -58,7 +62,7 @@ func run(args []string, out io.Writer) error {
 	case "":
 		return bench(o, out)
 	case "echo-http":
-		return serveEcho(os.Stdin, out)
+		return serveEcho(os.Stdin, out, o.service)
 	case "echo-stdio":
 		return echoLines(os.Stdin, out)
 	case "proxy":
@@ -70,10 +74,13 @@ func run(args []string, out io.Writer) error {
 // parts is what can be measured, in the order in which it is.
 var parts = []string{"http", "stdio", "accepts", "jobs", "idle", "catalog", "board"}
 
-func (o *options) complete() error {
+func (o *options) complete(all []string) error {
+	if o.only == "" {
+		o.only = strings.Join(all, ",")
+	}
 	for _, p := range strings.Split(o.only, ",") {
-		if !slices.Contains(parts, p) {
-			return fmt.Errorf("-only: %q is none of %s", p, strings.Join(parts, ", "))
+		if !slices.Contains(all, p) {
+			return fmt.Errorf("-only: %q is none of %s", p, strings.Join(all, ", "))
 		}
 	}
 	if o.clients != 0 && !slices.Contains(clientCounts, o.clients) {
@@ -104,7 +111,11 @@ func (o *options) wants(part string) bool { return slices.Contains(strings.Split
 
 // bench measures all that was asked for and prints it.
 func bench(o options, out io.Writer) (err error) {
-	if err := o.complete(); err != nil {
+	all := parts
+	if o.soak > 0 {
+		all = soakParts
+	}
+	if err := o.complete(all); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -117,6 +128,16 @@ func bench(o options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 
+	if o.soak > 0 {
+		text, missed := soak(ctx, o, l)
+		if _, err := io.WriteString(out, text); err != nil {
+			return err
+		}
+		if o.write != "" && text != "" {
+			missed = errors.Join(missed, replaceBlock(o.write, "soak", text))
+		}
+		return missed
+	}
 	began := time.Now()
 	r := &report{machine: readMachine(), rounds: o.rounds, turn: o.turn}
 	steps := []struct {
@@ -138,7 +159,7 @@ func bench(o options, out io.Writer) (err error) {
 		return err
 	}
 	if o.write != "" {
-		return replaceBlock(o.write, text)
+		return replaceBlock(o.write, "bench", text)
 	}
 	return nil
 }

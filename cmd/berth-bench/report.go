@@ -144,14 +144,15 @@ func acceptTable(b *strings.Builder, title string, results []acceptResult) {
 
 // The marks between which replaceBlock writes.
 const (
-	blockBegin = "<!-- bench:begin, written by make bench -->\n"
-	blockEnd   = "<!-- bench:end -->"
+	blockBegin = "<!-- %[1]s:begin, written by make %[1]s -->\n"
+	blockEnd   = "<!-- %s:end -->"
 )
 
 var errNoBlock = errors.New("the file has no block to write into")
 
 // replaceBlock puts text between the marks of a file.
-func replaceBlock(name, text string) error {
+func replaceBlock(name, block, text string) error {
+	blockBegin, blockEnd := fmt.Sprintf(blockBegin, block), fmt.Sprintf(blockEnd, block)
 	old, err := os.ReadFile(name)
 	if err != nil {
 		return err

@@ -13,7 +13,8 @@
 // With --witness FIFO, or BERTH_FIXTURE_WITNESS, it and every process that the
 // tool spawn leaves hold the FIFO open for writing as long as they live: a reader
 // sees the end of the file when all of them are gone. BERTH_FIXTURE_NOISE writes
-// a banner and a broken line to standard output before the protocol begins.
+// a banner and a broken line to standard output before the protocol begins;
+// BERTH_FIXTURE_SEEN adds the tool seen.
 //
 // It owns nothing but the files that its tools are told to write, refuses
 // arguments that its schemas do not allow, and bounds what it makes: 64 MiB of

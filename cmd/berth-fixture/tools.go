@@ -34,6 +34,10 @@ func newServer(witness string) *mcp.Server {
 	// they stood on the wire, key order and number text included.
 	s.AddTool(&mcp.Tool{Name: "echo", Description: "Answers its own arguments.", Annotations: read,
 		InputSchema: json.RawMessage(`{"type":"object"}`)}, echo)
+	if os.Getenv("BERTH_FIXTURE_SEEN") != "" {
+		s.AddTool(&mcp.Tool{Name: "seen", Description: "Answers the _meta of its call and the trace headers of its request.", Annotations: read,
+			InputSchema: json.RawMessage(`{"type":"object"}`)}, seen)
+	}
 	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds two numbers.", Annotations: read}, add)
 	mcp.AddTool(s, &mcp.Tool{Name: "structured", Description: "Counts the words of a text; has an output schema.", Annotations: read}, structured)
 	mcp.AddTool(s, &mcp.Tool{Name: "big", Description: "Answers with that many bytes of text.", Annotations: read}, big)
@@ -54,6 +58,16 @@ func text(format string, args ...any) *mcp.CallToolResult {
 
 func echo(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	return text("%s", req.Params.Arguments), nil
+}
+
+// seen tells what stood beside the arguments.
+func seen(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	answer := map[string]any{"meta": req.Params.Meta}
+	if req.Extra != nil && req.Extra.Header != nil {
+		answer["traceparent"], answer["tracestate"] = req.Extra.Header.Values("Traceparent"), req.Extra.Header.Values("Tracestate")
+	}
+	raw, err := json.Marshal(answer)
+	return text("%s", raw), err
 }
 
 type addArgs struct {

@@ -33,6 +33,7 @@ var commands = []func(*app) *cobra.Command{
 	newBackendsCommand,
 	newHoldCommand,
 	newSessionsCommand,
+	newTopCommand,
 	newJobsCommand,
 	newEventsCommand,
 	newJournalCommand,

@@ -38,6 +38,7 @@ import (
 	"berth/transport/metrics"
 	"berth/transport/rest"
 	"berth/transport/statedir"
+	"berth/transport/tracing"
 )
 
 type serveOptions struct {
@@ -86,7 +87,7 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	b := &running{cfg: cfg, configDir: configDir, level: level, reload: reloading{app: a, o: o}, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), streamsEnd: make(chan struct{}), stopAsked: make(chan struct{}, 1), tier: readTier(a.getenv),
+	b := &running{cfg: cfg, configDir: configDir, level: level, reload: reloading{app: a, o: o}, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), streamsEnd: make(chan struct{}), stopAsked: make(chan struct{}, 1), tier: readTier(a.getenv), metrics: metrics.New(buildVersion()),
 		readOnlyProcess: o.readOnly || switchedOn(a.getenv, readOnlyVariable)}
 	if o.config != "" {
 		b.reload.file = filepath.Join(configDir, filepath.Base(o.config))
@@ -107,6 +108,9 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 		return err
 	}
 	if err := b.openJournal(ctx); err != nil {
+		return err
+	}
+	if err := b.startTracing(); err != nil {
 		return err
 	}
 	if err := b.openAccess(); err != nil {
@@ -155,6 +159,7 @@ type running struct {
 	tracked      []broker.Job
 	catalogs     map[string]broker.StoredCatalog
 	metrics      *metrics.Metrics
+	tracer       *tracing.Tracer // nil: nothing is recorded
 	system       *actors.System
 	hold         *hold.Hold
 	drained      map[string]*drain.Notice
@@ -219,7 +224,7 @@ func (b *running) openState(ctx context.Context, path string) error {
 // any socket opens.
 func (b *running) openJournal(ctx context.Context) error {
 	var err error
-	if b.journal, err = journal.Open(b.dir.Path(journalFile), journal.Options{Logger: b.log, Hook: failpoint()}); err != nil {
+	if b.journal, err = journal.Open(b.dir.Path(journalFile), journal.Options{Logger: b.log, Hook: failpoint(), Commit: b.metrics.Commit}); err != nil {
 		return &failure{exit: exitJournal, code: codeJournal, message: "The journal cannot be used: " + sentence(err), more: journalAdvice(err)}
 	}
 	at := time.Now()
@@ -229,6 +234,7 @@ func (b *running) openJournal(ctx context.Context) error {
 	}
 	b.tracked = recovery.Tracked
 	b.found(recovery, at)
+	b.metrics.JobsEnded(recovery.Lost, broker.JobLost, broker.CodeJobLostOnRestart)
 	if recovery.Lost+len(recovery.Tracked)+recovery.Unreadable+recovery.OrphanFiles > 0 {
 		b.log.Warn("the journal held unfinished work", slog.Int("lost", recovery.Lost), slog.Int("tracked", len(recovery.Tracked)),
 			slog.Int("unreadable", recovery.Unreadable), slog.Int("orphan_files", recovery.OrphanFiles))
@@ -270,10 +276,9 @@ func byBackend(catalogs []broker.StoredCatalog) map[string]broker.StoredCatalog 
 }
 
 func (b *running) startActors() error {
-	b.metrics = metrics.New()
 	b.browser.sampler = dashboard.NewSampler(b, b, nil, b.log)
 	opts := actors.Options{
-		Journal: prunes{b.journal, &b.browser.pruned}, Records: b.journal, Tracked: b.tracked,
+		Journal: countedJobs{b.journal, b.metrics, &b.browser.pruned}, Records: b.journal, Tracked: b.tracked,
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
 		Observe:          b.observe, Proofs: b.proofs(), Live: b.live.Publish, Hold: b.hold.Refuse, Drained: b.drained,
@@ -301,7 +306,7 @@ func (b *running) startActors() error {
 	}
 	b.agentWake = actors.StartAgentWake(b.board, b.launchWake, time.Now, b.log)
 	weigh(b.system.Catalog(), b.log)
-	if err := b.metrics.Watch(b.system); err != nil {
+	if err := b.metrics.Watch(b.sources()); err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	return nil
@@ -411,6 +416,11 @@ func (b *running) close() {
 	if b.listener != nil {
 		problems = append(problems, b.dir.RemovePort())
 	}
+	if b.tracer != nil {
+		last, cancel := context.WithTimeout(context.Background(), lastSpans)
+		defer cancel()
+		problems = append(problems, b.tracer.Shutdown(last))
+	}
 	if b.journal != nil {
 		problems = append(problems, b.journal.Close())
 	}
@@ -426,10 +436,11 @@ func (b *running) close() {
 func (b *running) handler() (http.Handler, error) {
 	var err error
 	checks := b.guard()
+	traces := b.traces()
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, Tier: b.tier.Name, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
 		Shaping:  mcpserver.Shaping{Counter: b.counter, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},
-		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess, Wakes: b.board,
+		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess, Wakes: b.board, Tracer: traces, Refused: b.metrics.Refused,
 		Guard: checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})
 	if err != nil {
@@ -441,7 +452,8 @@ func (b *running) handler() (http.Handler, error) {
 		Metrics: b.metrics.Handler(), Credentials: b.access.desk, Accept: b.system,
 		Drains: drain.NewDesk(b.journal, func() drain.Backends { return b.system }, time.Now), ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
-		Tier:    b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
+		Tracer:  traces, Refused: b.metrics.Refused, JobCount: b.journal.JobCount,
+		Tier: b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
 	if err := b.openDashboard(checks, operator); err != nil {
 		return nil, err

@@ -38,18 +38,6 @@ func (b *running) swept(s guard.Swept) {
 	b.browser.start.Killed, b.browser.start.Left = len(s.Killed), len(s.Left)
 }
 
-// prunes counts the jobs that were pruned.
-type prunes struct {
-	*journal.Journal
-	counted *atomic.Int64
-}
-
-func (p prunes) Prune(ctx context.Context, now time.Time, limit int) (int, error) {
-	n, err := p.Journal.Prune(ctx, now, limit)
-	p.counted.Add(int64(n))
-	return n, err
-}
-
 // CountJobs counts jobs by status.
 func (b *running) CountJobs() (map[broker.JobStatus]int, error) {
 	stats, err := b.journal.Stats()

@@ -48,6 +48,7 @@ func (c *Call) Now() time.Time { return c.b.opts.Now() }
 
 // call answers one call. Every error is a *broker.Failure.
 func (b *Backend) call(ctx context.Context, call *broker.Call) (answer broker.Answer, err error) {
+	ctx = withTrace(ctx, call.Trace)
 	limited, cancel := context.WithTimeout(ctx, b.opts.Limits.Call)
 	defer cancel()
 	c := &Call{b: b, caller: ctx, ctx: limited, unlock: func() {}}

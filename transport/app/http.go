@@ -310,6 +310,7 @@ func (w *wire) roundTrip(ctx context.Context, method Method, target string, body
 	if method == Get {
 		req.Body = unreplayable{}
 	}
+	traceHeaders(ctx, req.Header)
 	// RoundTrip, not a client: it follows no redirect and keeps no cookies.
 	resp, err := w.pool.RoundTrip(req)
 	if err == nil {

@@ -87,7 +87,7 @@ func (c *httpConn) Call(ctx context.Context, call *broker.Call, peer broker.Peer
 
 // send sends the call with params and waits for its answer.
 func (c *httpConn) send(ctx context.Context, call *broker.Call, who *caller, params json.RawMessage) (broker.Answer, error) {
-	x := &exchange{id: c.lastID.Add(1), call: call, who: who, extra: c.headers(call.Method, params)}
+	x := &exchange{id: c.lastID.Add(1), call: call, who: who, extra: traceHeaders(c.headers(call.Method, params), call.Trace)}
 	switch {
 	case x.who.progress:
 		var err error

@@ -35,10 +35,11 @@ func ofSubscription(name string) bool { return name == mcp.MetaKeySubscriptionID
 // undressed gives the params of a call as a backend of the handshake era
 // takes them.
 func undressed(call *broker.Call) (json.RawMessage, error) {
-	if !call.Client.Stateless {
-		return call.Params, nil
+	params, err := withTrace(call.Params, call.Trace)
+	if err != nil || !call.Client.Stateless {
+		return params, err
 	}
-	return trimMeta(call.Params, ofRequest)
+	return trimMeta(params, ofRequest)
 }
 
 // trimMeta gives object without the members of its `_meta` that drop names,

@@ -132,13 +132,17 @@ func (s *stateless) dressed(call *broker.Call, who *caller) (json.RawMessage, er
 	if client.Info == nil {
 		client.Info = s.opts.client().Info
 	}
+	params, err := withTrace(call.Params, call.Trace)
+	if err != nil {
+		return nil, err
+	}
 	if client.Stateless {
-		return dress(call.Params, statelessVersion, client, "")
+		return dress(params, statelessVersion, client, "")
 	}
 	if who.peer.Request == nil {
 		client.Capabilities = unaskable(client.Capabilities)
 	}
-	return dress(call.Params, statelessVersion, client, s.levels.get(who.session))
+	return dress(params, statelessVersion, client, s.levels.get(who.session))
 }
 
 // unaskable gives capabilities without those by which a harness is asked:

@@ -149,8 +149,17 @@ func (s *Server) check(rq *request, profile *catalog.Profile, tc toolCall) (aime
 	if rq.session != nil {
 		in.Session = rq.session.key
 	}
+	end := s.part(rq, "policy")
 	plan, refusal := policy.Check(in)
+	end(codeOf(refusal))
 	return aimed{tc: tc, profile: profile, plan: plan, id: s.callID()}, refusal
+}
+
+func codeOf(refusal *broker.Refusal) string {
+	if refusal == nil {
+		return ""
+	}
+	return string(refusal.Code)
 }
 
 // mayAppear lists the backends that have not listed yet and that a refused name
@@ -203,6 +212,7 @@ func (s *Server) do(ctx context.Context, x *exchange, c aimed) []byte {
 	if verb.CallTimeout != nil {
 		req.CallTimeout = *verb.CallTimeout
 	}
+	rq.joins(&req, c.tc.meta)
 	if rq.session != nil {
 		// Without a session every request is a scope of ids of its own, so
 		// there is none that another request could cancel or collide with.
@@ -270,6 +280,8 @@ const (
 // be said.
 func (s *Server) render(rq *request, c aimed, reply actors.Reply) []byte {
 	id := rq.msg.ID
+	rq.replied(reply)
+	defer s.part(rq, "shape")("")
 	switch {
 	case reply.Cancelled:
 		return nil
@@ -312,6 +324,7 @@ func (s *Server) refused(rq *request, c aimed, refusal *broker.Refusal) []byte {
 		return s.refusedCall(rq, c, s.opts.Broker.WhyPending(owners))
 	}
 	if refusal.Code == broker.CodeVerbUnknown && c.profile.Surface() == nil && c.plan.Via == catalog.ViaDirect {
+		s.turned(rq, refusal.Code)
 		return unknownTool(rq.msg.ID, c.id, refusal)
 	}
 	return s.refusedCall(rq, c, refusal)
@@ -333,6 +346,7 @@ func unknownTool(id []byte, callID string, refusal *broker.Refusal) []byte {
 
 // refusedCall is a refusal of a call that was not sent.
 func (s *Server) refusedCall(rq *request, c aimed, refusal *broker.Refusal) []byte {
+	s.turned(rq, refusal.Code)
 	return s.refusedAfter(rq, c, actors.Reply{}, refusal)
 }
 

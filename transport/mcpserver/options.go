@@ -137,6 +137,13 @@ type Options struct {
 	// Surfaces keeps what was served to whom and what was called; nil: nobody does.
 	Surfaces Surfaces
 
+	// Tracer records what becomes of requests; nil: nobody does. A trace context
+	// is passed on all the same.
+	Tracer Tracer
+	// Refused is told of each refusal of a call that was not handed to Broker;
+	// nil: nobody is. It must not block.
+	Refused func(broker.Code)
+
 	Logger *slog.Logger // nil: nothing is logged
 	Limits Limits
 	// Clients is the table that says what each client is known to bear; nil is

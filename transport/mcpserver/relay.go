@@ -74,6 +74,7 @@ func (s *Server) relay(rq *request, to relayed) {
 type hopped struct {
 	params json.RawMessage
 	token  json.RawMessage // of progress; nil without one
+	meta   *jsonrpc.Object // nil without one
 }
 
 // readRelayed takes the hop's own keys out of `_meta`; everything else keeps
@@ -99,6 +100,7 @@ func readRelayed(raw json.RawMessage) (h hopped, problem string) {
 	if err != nil {
 		return h, `"_meta" must be an object`
 	}
+	h.meta = meta
 	h.token, _ = meta.Get("progressToken")
 	if meta.DeleteFunc(hopKey) {
 		if meta.Len() == 0 {
@@ -135,6 +137,7 @@ func (s *Server) asked(x *exchange, to relayed, params hopped) actors.Request {
 		call.Effects = broker.UnknownEffects
 	}
 	req := actors.Request{Call: call, Peer: s.levelled(rq, to.backend, s.peer(x))}
+	rq.joins(&req, params.meta)
 	if rq.session != nil {
 		call.Session, req.RequestID = rq.session.key, to.id
 	}
@@ -172,6 +175,7 @@ func (s *Server) carry(ctx context.Context, rq *request, req actors.Request) act
 // when nothing is to be said.
 func (s *Server) told(rq *request, to relayed, reply actors.Reply) []byte {
 	id := rq.msg.ID
+	rq.replied(reply)
 	switch {
 	case reply.Cancelled:
 		return nil

@@ -26,7 +26,10 @@ func (rq *request) fail(code int, message string, data []byte) {
 }
 
 // refuse answers a request at once with a refusal as an error.
-func (rq *request) refuse(r *broker.Refusal) { rq.answer(refusalError(rq.msg.ID, r)) }
+func (rq *request) refuse(r *broker.Refusal) {
+	rq.came(string(r.Code))
+	rq.answer(refusalError(rq.msg.ID, r))
+}
 
 // refusalError is a refusal as a JSON-RPC error: for requests that are no
 // call, and for what the protocol calls an error of the request.

@@ -118,6 +118,8 @@ type request struct {
 	frozen      bool                         // nothing is ever pushed to it
 	partial     bool                         // its list lacks what is not known yet
 	no          func(*broker.Refusal) []byte // how a call is refused; nil for what is none
+	span        actors.Span                  // nil: not traced
+	outcome     string                       // for the span
 }
 
 // ServeHTTP answers one request. Nothing of it is looked at before the guard
@@ -303,6 +305,8 @@ func (s *Server) request(era *era, rq *request) {
 		s.resume(rq, state)
 		return
 	}
+	s.traced(rq)
+	defer s.over(rq)
 	handle := s.answerer(era, rq)
 	if handle == nil || (rq.frozen && pushes[rq.msg.Method]) {
 		rq.fail(jsonrpc.CodeMethodNotFound, "Method not found: "+clip(rq.msg.Method), nil)

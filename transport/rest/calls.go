@@ -49,6 +49,7 @@ func (a *api) call(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *CallRequest) decode(r *http.Request) error {
+	c.trace = broker.ParseTrace(r.Header.Get(broker.TraceParentKey), strings.Join(r.Header.Values(broker.TraceStateKey), ","))
 	if err := decode(r.Body, c); err != nil {
 		return err
 	}
@@ -74,7 +75,9 @@ func (a *api) run(ctx context.Context, caller broker.Caller, c CallRequest) Call
 	if refusal != nil {
 		return CallAnswer{Refusal: refusal.JSON()}
 	}
+	end := a.trace(&request, c.trace)
 	reply := a.Calls.Do(ctx, request)
+	end(reply)
 	answer := CallAnswer{Timing: timingView(reply.Timing)}
 	switch {
 	case reply.Refusal != nil:
@@ -110,6 +113,9 @@ func (a *api) planned(ctx context.Context, caller broker.Caller, c CallRequest) 
 	}
 	plan, refusal := policy.Check(in)
 	if refusal != nil {
+		if a.Refused != nil {
+			a.Refused(refusal.Code)
+		}
 		if owners := profile.MayHold(c.Name); refusal.Code == broker.CodeVerbUnknown && len(owners) > 0 {
 			// Nobody knows yet whether the verb exists.
 			refusal = a.Calls.WhyPending(owners)
@@ -117,6 +123,28 @@ func (a *api) planned(ctx context.Context, caller broker.Caller, c CallRequest) 
 		return actors.Request{}, refusal
 	}
 	return a.request(caller, c, plan), nil
+}
+
+// trace puts a call into its caller's trace and gives what ends its span.
+func (a *api) trace(request *actors.Request, from broker.TraceContext) (end func(actors.Reply)) {
+	call := request.Call
+	call.Trace = from
+	if a.Tracer == nil {
+		return func(actors.Reply) {}
+	}
+	span := a.Tracer.Begin(from, "call", a.Now())
+	span.Set(actors.SpanBackend, call.Backend)
+	span.Set(actors.SpanVerb, call.Verb)
+	span.Set(actors.SpanCall, call.ID)
+	span.Set(actors.SpanPrincipal, call.Principal.Key())
+	request.Span, call.Trace = span, span.Trace()
+	return func(reply actors.Reply) { span.End(a.Now(), reply.Outcome()) }
+}
+
+// Tracer begins the trace of a call.
+type Tracer interface {
+	// Begin begins a part that continues parent, or a trace of its own.
+	Begin(parent broker.TraceContext, name string, at time.Time) actors.Span
 }
 
 // profile gives the profile to look the name up in. Only a name that is not

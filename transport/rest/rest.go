@@ -137,6 +137,13 @@ type Options struct {
 	ReadOnly bool
 	// Proofs holds writes back until their callers saw what they change; nil: off.
 	Proofs Proofs
+	// JobCount counts the records of the journal without a visit to each; nil,
+	// or not known: they are visited.
+	JobCount func() (n int, known bool)
+	// Tracer records what becomes of calls; nil: nobody does.
+	Tracer Tracer
+	// Refused is told of each call that policy refused; nil: nobody is.
+	Refused func(broker.Code)
 	// Surface is the tool surface of a profile; nil: 404.
 	Surface func(*catalog.Profile) any
 	// Tier is the profile of an endpoint that names none, TierSource where that

@@ -18,7 +18,7 @@ func (a *api) status(r *http.Request) (any, error) {
 	now := a.Now()
 	s := Status{Version: a.Version, RuntimeID: a.RuntimeID, StartedUTC: broker.FormatTime(a.Started),
 		UptimeSeconds: int64(now.Sub(a.Started).Seconds())}
-	s.Counts.Sessions = len(a.Views.Sessions())
+	s.Counts.Sessions = a.sessionCount()
 	s.Counts.Backends = map[actors.BackendState]int{}
 	for _, b := range a.Views.Backends(r.Context()) {
 		s.Counts.Backends[b.State]++
@@ -31,8 +31,8 @@ func (a *api) status(r *http.Request) (any, error) {
 	}
 	// A journal that cannot be read leaves its counts unknown; the status is
 	// what an operator looks at then, so it is answered all the same.
-	if all, err := a.Jobs.Jobs(broker.JobFilter{Limit: 1}); err == nil {
-		s.Counts.Jobs = &all.Total
+	if n, ok := a.jobCount(); ok {
+		s.Counts.Jobs = &n
 	}
 	if open, err := a.Jobs.Jobs(broker.JobFilter{Unfinished: true, Limit: 1}); err == nil {
 		s.Counts.UnfinishedJobs = &open.Total
@@ -66,6 +66,25 @@ func (a *api) health(*http.Request) (any, error) {
 	now := a.Now()
 	return Health{Status: "healthy", Timestamp: broker.FormatTime(now), StartUTC: broker.FormatTime(a.Started),
 		Uptime: now.Sub(a.Started).Truncate(time.Second).String(), Version: a.Version}, nil
+}
+
+// sessionCount counts the sessions without asking each of them, where that can
+// be done.
+func (a *api) sessionCount() int {
+	if v, ok := a.Views.(interface{ SessionCount() int }); ok {
+		return v.SessionCount()
+	}
+	return len(a.Views.Sessions())
+}
+
+func (a *api) jobCount() (int, bool) {
+	if a.JobCount != nil {
+		if n, known := a.JobCount(); known {
+			return n, true
+		}
+	}
+	all, err := a.Jobs.Jobs(broker.JobFilter{Limit: 1})
+	return all.Total, err == nil
 }
 
 func (a *api) backends(r *http.Request) (any, error) {

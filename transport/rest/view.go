@@ -185,6 +185,8 @@ type CallRequest struct {
 	// PromoteAfterSeconds is how long the caller waits before the call becomes
 	// a job; zero or less is never, null the verb's or the broker's default.
 	PromoteAfterSeconds *float64 `json:",omitempty"`
+
+	trace broker.TraceContext // of its headers
 }
 
 // CallAnswer is the answer of POST /api/v1/calls: exactly one of Result,

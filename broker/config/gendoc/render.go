@@ -34,6 +34,7 @@ func render(source string) ([]byte, error) {
 		"EffectRule": config.EffectRule{}, "ConditionRule": config.ConditionRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{}, "SelectorRule": config.SelectorRule{},
 		"AgentWake":  config.AgentWake{},
 		"ProofRules": config.ProofRules{}, "ProofKind": config.ProofKind{}, "ProofGrant": config.ProofGrant{}, "ProofNeed": config.ProofNeed{},
+		"Tracing": config.Tracing{},
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{"table": func(name string) (string, error) {
 		return table(reflect.TypeOf(tables[name]), comments[name])
