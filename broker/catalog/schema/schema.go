@@ -70,6 +70,8 @@ func Compile(raw json.RawMessage) (s *Schema, err error) {
 	switch {
 	case err != nil && loader.remote:
 		return nil, fmt.Errorf("compile schema: %w: %w", ErrRemote, err)
+	case err != nil && loader.unknown:
+		return nil, fmt.Errorf("compile schema: %w: %w", ErrDialect, err)
 	case err != nil:
 		return nil, fmt.Errorf("compile schema: %w", err)
 	}
@@ -114,30 +116,19 @@ func (s *Schema) describe(root map[string]any) {
 // ErrRemote is a schema that refers to another document.
 var ErrRemote = errors.New("the schema refers to another document")
 
-// mayBeRemote finds what may be a reference to another document, and an escape
-// that may hide one.
-var mayBeRemote = regexp.MustCompile(`[Rr]ef"\s*:\s*"[^#]|\\u00(24|[4-7])`)
-
-// Remote says why a schema is not whole: it refers to another document. It is
-// nil for every other schema, and costs little where no reference stands.
-func Remote(raw json.RawMessage) error {
-	if !mayBeRemote.Match(raw) {
-		return nil
-	}
-	if _, err := Compile(raw); errors.Is(err, ErrRemote) {
-		return err
-	}
-	return nil
-}
+// ErrDialect is a schema that is written in a dialect which the validator does
+// not know: that says nothing about the schema.
+var ErrDialect = errors.New("the schema is in a dialect that is not known here")
 
 // offline refuses every document but the schema itself.
 type offline struct {
 	dialect string // what the schema says that it is written in; not knowing it is another matter
 	remote  bool
+	unknown bool // the dialect itself was asked for
 }
 
 func (o *offline) Load(url string) (any, error) {
-	o.remote = o.remote || url != o.dialect
+	o.remote, o.unknown = o.remote || url != o.dialect, o.unknown || url == o.dialect
 	return nil, errors.New("a reference to another document is not followed")
 }
 

@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,11 +95,12 @@ func TestCompileRefusesWhatItCannotUse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := Compile(json.RawMessage(tt.raw)); err == nil {
-				t.Error("compiled")
+			_, err := Compile(json.RawMessage(tt.raw))
+			if err == nil {
+				t.Fatal("compiled")
 			}
-			if remote := Remote(json.RawMessage(tt.raw)); (remote != nil) != tt.remote {
-				t.Errorf("remote: %v", remote)
+			if errors.Is(err, ErrRemote) != tt.remote || errors.Is(err, ErrDialect) != (tt.name == "unknown dialect") {
+				t.Errorf("got %v", err)
 			}
 		})
 	}
@@ -108,7 +110,7 @@ func TestCompileRefusesWhatItCannotUse(t *testing.T) {
 		`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"x":{"$ref":"#/definitions/b"}},"definitions":{"b":{}}}`,
 		`{"properties":{"schema":{"$ref":"https://json-schema.org/draft/2020-12/schema"}}}`,
 	} {
-		if err := Remote(json.RawMessage(whole)); err != nil {
+		if _, err := Compile(json.RawMessage(whole)); err != nil {
 			t.Errorf("%s: %v", whole, err)
 		}
 	}
@@ -258,5 +260,40 @@ func TestAFormatIsNoRule(t *testing.T) {
 				t.Errorf("%s %s: %v, %v", dialect, format, got, err)
 			}
 		}
+	}
+}
+
+func TestACacheCompilesATextOnceAndForgetsWhatIsNotAskedFor(t *testing.T) {
+	c := &Cache{}
+	raw := json.RawMessage(`{"type":"object"}`)
+	first, err := c.Compile(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * cacheSchemas {
+		if _, err := c.Compile(json.RawMessage(`[` + strconv.Itoa(i) + `]`)); !errors.Is(err, ErrNotObject) {
+			t.Fatal(err)
+		}
+		if i%(cacheSchemas/2) != 0 {
+			continue
+		}
+		if again, _ := c.Compile(raw); again != first {
+			t.Fatal("what is asked for is compiled again")
+		}
+	}
+	if n := len(c.now) + len(c.old); n > 2*cacheSchemas {
+		t.Errorf("%d schemas are kept", n)
+	}
+	for range 2 {
+		if _, err := c.Compile(json.RawMessage(`"` + strings.Repeat("x", cacheBytes) + `"`)); err == nil {
+			t.Fatal("compiled")
+		}
+	}
+	if c.bytes > cacheBytes+2 || len(c.now) != 1 {
+		t.Errorf("%d bytes and %d schemas are kept", c.bytes, len(c.now))
+	}
+	var none *Cache
+	if s, err := none.Compile(raw); s == nil || err != nil {
+		t.Error(err)
 	}
 }
