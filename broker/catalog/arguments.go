@@ -33,7 +33,7 @@ func (v *Verb) readSchema(known *schema.Cache) string {
 	switch {
 	case errors.Is(v.unreadable, schema.ErrRemote):
 		return "The input schema refers to another document, which is not fetched."
-	case errors.Is(v.unreadable, schema.ErrDialect) && !v.Native, v.unreadable == nil:
+	case (errors.Is(v.unreadable, schema.ErrDialect) || errors.Is(v.unreadable, schema.ErrTooLarge)) && !v.Native, v.unreadable == nil:
 		return ""
 	}
 	return "The input schema cannot be used: " + v.unreadable.Error() + "."
@@ -73,7 +73,8 @@ func (v *Verb) Unchecked() string {
 	return ""
 }
 
-// Schema is the compiled input schema; it is an error when its dialect is not known.
+// Schema is the compiled input schema; it is an error when its dialect is not
+// known, or it is too large.
 func (v *Verb) Schema() (*schema.Schema, error) { return v.schema, v.unreadable }
 
 // Parameters lists the properties at the top of the input schema, by name.

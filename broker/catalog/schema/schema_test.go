@@ -297,3 +297,34 @@ func TestACacheCompilesATextOnceAndForgetsWhatIsNotAskedFor(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The compiler takes time by the square of what is in a schema: one of 30,000
+// properties took more than a minute.
+func TestASchemaThatIsTooLargeIsNotCompiled(t *testing.T) {
+	wide := func(properties int, also string) string {
+		var b strings.Builder
+		b.WriteString(`{"type":"object","properties":{` + also + `"p":{}`)
+		for i := range properties {
+			b.WriteString(`,"p` + strconv.Itoa(i) + `":{}`)
+		}
+		return b.String() + `}}`
+	}
+	deep := func(levels int) string {
+		return strings.Repeat(`{"items":`, levels) + `{}` + strings.Repeat(`}`, levels)
+	}
+	for name, tt := range map[string]struct {
+		raw  string
+		want error
+	}{
+		"many properties":             {wide(1900, ""), nil},
+		"too many":                    {wide(30_000, ""), ErrTooLarge},
+		"deep":                        {deep(100), nil},
+		"too deep":                    {deep(5_000), ErrTooLarge},
+		"too many, and one elsewhere": {wide(30_000, `"a":{"$ref":"https://example.com/a.json"},`), ErrRemote},
+		"too many, and one inside":    {wide(30_000, `"a":{"$ref":"#/properties/p"},`), ErrTooLarge},
+	} {
+		if _, err := Compile(json.RawMessage(tt.raw)); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+	}
+}
