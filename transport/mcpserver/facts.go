@@ -89,11 +89,13 @@ func (s *Server) cut(profile *catalog.Profile, who broker.Principal, of sizing, 
 // release is said of an answer that is about to be sent: it shows what it holds,
 // and what was cut from it is kept. What it grants waits for the last part.
 func (s *Server) release(who broker.Principal, of sizing, keep []shape.Kept) {
-	if len(keep) == 0 {
+	if shape.OnlyRepeat(keep) {
 		of.shown.Grant()
-		return
+		of.shown = nil
 	}
-	s.opts.Shaping.Store.Put(s.opts.Now(), who, keep, of.shown)
+	if len(keep) > 0 {
+		s.opts.Shaping.Store.Put(s.opts.Now(), who, keep, of.shown)
+	}
 }
 
 // toBudget cuts an answer to its result budget.
