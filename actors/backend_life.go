@@ -120,8 +120,7 @@ func (b *backend) opened(m *opened) {
 		return
 	}
 	b.relisting = false
-	b.conn = m.conn // a panic from here on closes it
-	b.inc = m.conn.Incarnation()
+	b.conn, b.inc = m.conn, m.conn.Incarnation() // a panic in the latter leaves it to Reject
 	b.incarnation++
 	b.failures, b.lastError, b.triedEarly = 0, "", false
 	b.backoffUntil = time.Time{}
