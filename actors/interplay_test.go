@@ -314,4 +314,3 @@ func TestWhateverBefallsABackendEachCallIsAnsweredOnceAndTruly(t *testing.T) {
 		}
 	})
 }
-

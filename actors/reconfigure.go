@@ -147,6 +147,7 @@ func (s *supervisor) sourcesAfter(m *reconfigureAll) map[string]*catalog.Source 
 func (s *supervisor) configure(ctx actor.Context, cfg BackendConfig, m *reconfigureAll) {
 	v, had := s.sys.backends.Load(cfg.Name)
 	if !had {
+		s.keeping(cfg.Name).know(cfg.Told)
 		s.spawnBackend(ctx, cfg, "", s.isLeaving(cfg.Name))
 		return
 	}
