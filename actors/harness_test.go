@@ -181,6 +181,8 @@ type faults struct {
 	down atomic.Bool
 	late atomic.Bool // creations fail after they took effect
 	deaf atomic.Bool // events of no other write fail
+	// catalogs says when they are saved; nil: at once.
+	catalogs atomic.Pointer[stalledCatalogs]
 }
 
 var errDown = errors.New("the disk is gone")
@@ -213,6 +215,9 @@ func (f *faults) AppendEvent(ctx context.Context, e broker.Event) error {
 func (f *faults) SaveCatalog(ctx context.Context, c broker.StoredCatalog, events ...broker.Event) error {
 	if f.down.Load() {
 		return errDown
+	}
+	if s := f.catalogs.Load(); s != nil {
+		s.wait()
 	}
 	return f.Journal.SaveCatalog(ctx, c, events...)
 }

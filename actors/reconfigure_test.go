@@ -570,3 +570,58 @@ func TestCallsDuringManyChangesAreEachAnsweredOnce(t *testing.T) {
 		}
 	})
 }
+
+// A catalog that waits to be kept may be that of a backend which is taken out, or
+// which another program answers for, before its turn comes.
+func TestACatalogThatWaitsToBeKeptIsNotKeptForAnother(t *testing.T) {
+	fails := &upstream{open: func(context.Context, int) (*conn, error) { return nil, &broker.OpenError{Cause: "no such program"} }}
+	for name, after := range map[string][]BackendConfig{"taken out": nil, "another program, which does not list": {backendOn("b", fails, 1)}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				up, say := listing(described("echo", "One."))
+				w := start(t, up, func(o *Options) {
+					o.Backends[0].Eager, o.Backends[0].Origin = true, "first"
+					o.Fatal = func(reason string) { t.Error(reason) }
+				})
+				synctest.Wait()
+				saved := make(chan struct{})
+				stalled := &stalledCatalogs{saving: make(chan struct{}), until: saved}
+				w.faults.catalogs.Store(stalled)
+				say(described("echo", "Two."))
+				w.relist()
+				<-stalled.saving // the save of it runs
+				say(described("echo", "Three."))
+				w.relist()
+				w.mustReload([]string{"b"}, nil, after...)
+				close(saved)
+				elapse(reapEvery)
+				synctest.Wait()
+				if c := w.storedOf("b"); c.Origin != "first" || len(c.Tools) != 1 {
+					t.Errorf("kept %+v", c)
+				}
+				w.mustReload([]string{"b"}, nil, backendOn("b", &upstream{}, 1))
+				if r := w.do(); r.Answer == nil {
+					t.Errorf("afterwards: %+v", r)
+				}
+				synctest.Wait()
+				if c := w.storedOf("b"); c.Origin != "b" || len(c.Tools) != 1 {
+					t.Errorf("then kept %+v", c)
+				}
+			})
+		})
+	}
+}
+
+// stalledCatalogs has the first save wait.
+type stalledCatalogs struct {
+	once   sync.Once
+	saving chan struct{}
+	until  <-chan struct{}
+}
+
+func (s *stalledCatalogs) wait() {
+	s.once.Do(func() {
+		close(s.saving)
+		<-s.until
+	})
+}
