@@ -378,6 +378,11 @@ func (b *backend) Receive(ctx actor.Context) {
 	case *viewBackend:
 		m.once.Do(func() { m.reply <- b.view() })
 	}
+	b.settled(ctx)
+}
+
+// settled goes on with what waits for the end of something else.
+func (b *backend) settled(ctx actor.Context) {
 	b.tellIdle()
 	b.settleChange()
 	if b.retiring && len(b.waiting)+len(b.runs)+len(b.control) == 0 {
