@@ -625,3 +625,63 @@ func (s *stalledCatalogs) wait() {
 		<-s.until
 	})
 }
+
+// Instances of sessions wait for the shared one that they come in the place of,
+// and no longer.
+func TestInstancesOfSessionsWaitForTheNamesakeThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		only, up := &exclusive{t: t}, newRunning()
+		only.guard(&up.upstream)
+		w := start(t, &up.upstream, one)
+		runs := w.async(context.Background())
+		synctest.Wait()
+		next := only.guard(&upstream{})
+		cfg := backendOn("b", next, 1)
+		cfg.PerSession = true
+		w.mustReload([]string{"b"}, nil, cfg)
+		waits := w.async(context.Background())
+		synctest.Wait()
+		if next.attempts() != 0 {
+			t.Fatal("it was started beside its namesake")
+		}
+		close(up.gate)
+		if r := <-runs; r.Answer == nil {
+			t.Fatalf("%+v", r)
+		}
+		began := time.Now()
+		if r := <-waits; r.Answer == nil || time.Since(began) != 0 {
+			t.Fatalf("after %s: %+v", time.Since(began), r)
+		}
+	})
+}
+
+// What is held for a namesake is held by the actor that stands in for it, too.
+func TestAPanicReleasesNothingThatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		only, up := &exclusive{t: t}, newRunning()
+		only.guard(&up.upstream)
+		w := start(t, &up.upstream, one)
+		runs := w.async(context.Background())
+		synctest.Wait()
+		next := only.guard(&upstream{})
+		eager := backendOn("b", next, 1)
+		eager.Eager = true
+		w.mustReload(nil, nil)
+		w.mustReload(nil, nil, eager)
+		w.mustReload(nil, []string{"b"}, eager) // it is held still
+		pid, _ := w.sharedBackend("b")
+		closed := make(chan BackendView)
+		close(closed)
+		w.send(pid, &viewBackend{reply: closed})
+		synctest.Wait()
+		if next.attempts() != 0 {
+			t.Fatal("it was started beside its namesake")
+		}
+		close(up.gate)
+		<-runs
+		synctest.Wait()
+		if next.attempts() != 1 {
+			t.Fatal("it was not released")
+		}
+	})
+}
