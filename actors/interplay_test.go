@@ -110,6 +110,9 @@ func (l *programLife) Close(context.Context) error {
 	return nil
 }
 
+// panicking has the actor of a backend panic.
+var panicking = (*heard)(nil)
+
 // step is one thing that befalls a backend, or a pause.
 type step struct {
 	what string
@@ -231,17 +234,13 @@ func (g *played) play(s step) {
 	case "crash":
 		g.p.crash()
 	case "panic":
-		closed := make(chan BackendView)
-		close(closed)
 		if pid, ok := g.w.sharedBackend("b"); ok {
-			g.w.send(pid, &viewBackend{reply: closed})
+			g.w.send(pid, panicking)
 		}
 		synctest.Wait()
 	case "panic of what leaves":
-		closed := make(chan BackendView)
-		close(closed)
 		g.w.leaving.Range(func(_, v any) bool {
-			g.w.send(v.(*leavingRef).pid, &viewBackend{reply: closed})
+			g.w.send(v.(*leavingRef).pid, panicking)
 			return true
 		})
 		synctest.Wait()

@@ -670,9 +670,7 @@ func TestAPanicReleasesNothingThatIsHeld(t *testing.T) {
 		w.mustReload(nil, nil, eager)
 		w.mustReload(nil, []string{"b"}, eager) // it is held still
 		pid, _ := w.sharedBackend("b")
-		closed := make(chan BackendView)
-		close(closed)
-		w.send(pid, &viewBackend{reply: closed})
+		w.send(pid, panicking)
 		synctest.Wait()
 		if next.attempts() != 0 {
 			t.Fatal("it was started beside its namesake")
