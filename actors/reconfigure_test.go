@@ -683,3 +683,25 @@ func TestAPanicReleasesNothingThatIsHeld(t *testing.T) {
 		}
 	})
 }
+
+func TestABackendThatPanicsWhileItLeavesIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		only, up := &exclusive{t: t}, newRunning()
+		only.guard(&up.upstream)
+		w := start(t, &up.upstream, one, func(o *Options) { o.Backends[0].Eager = true })
+		runs := w.async(context.Background())
+		synctest.Wait()
+		w.mustReload(nil, nil)
+		w.leaving.Range(func(_, v any) bool {
+			w.send(v.(*leavingRef).pid, panicking)
+			return true
+		})
+		if code := w.code(<-runs); code != broker.CodeOutcomeUnknown {
+			t.Errorf("what ran got %s", code)
+		}
+		synctest.Wait()
+		if v := w.Backends(context.Background()); len(v) != 0 || up.attempts() != 1 || !isClosed(up.last().done) {
+			t.Errorf("left: %+v, after %d starts", v, up.attempts())
+		}
+	})
+}
