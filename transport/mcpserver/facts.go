@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"slices"
@@ -116,7 +115,7 @@ func (s *Server) toBudget(profile *catalog.Profile, of sizing, result json.RawMe
 	if of.verb != nil {
 		limits.Budget = shape.ResultBudget(of.call, of.verb.ResultTokens, says.ResultTokens)
 	}
-	shaped, err := shape.Shape(result, limits, o.Counter, func() (string, error) { return shape.NewHandle(rand.Reader) })
+	shaped, err := shape.Shape(result, limits, o.Counter, func() (string, error) { return shape.NewHandle(o.Random) })
 	if err != nil {
 		s.opts.Logger.Error("an answer could not be cut", slog.Any("error", err))
 		return whole
