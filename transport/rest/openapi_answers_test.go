@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -59,6 +60,9 @@ func request(t *testing.T, h http.Handler, method, path, body, token string) *ht
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
+	if strings.HasPrefix(body, "{") {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
@@ -79,9 +83,10 @@ func TestEveryRouteAnswersAndRefusesAsTheDocumentSays(t *testing.T) {
 			t.Run(name+" "+route.Method+" "+route.Path, func(t *testing.T) {
 				f := newFake(t)
 				fill(f)
+				f.twins(t)
 				h := f.handler(nil)
 				doc := described(t, h)
-				w := request(t, h, route.Method, concrete(route.Path), `{"Name":"files__read","Arguments":{"path":"p"},"Reason":"r"}`, "t0")
+				w := request(t, h, route.Method, concrete(route.Path), bodyOf(route.Path), "t0")
 				if w.Code != 200 {
 					t.Fatalf("status %d, body %s", w.Code, w.Body)
 				}
@@ -98,6 +103,38 @@ func TestEveryRouteAnswersAndRefusesAsTheDocumentSays(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// bodyOf is a body that a route takes.
+func bodyOf(path string) string {
+	switch path {
+	case "/api/v1/board":
+		return `{"Content":"c","AuthorName":"a"}`
+	case "/api/v1/hold":
+		return `{"Action":"engage","Reason":"r","SetBy":"ops-1"}`
+	case "/api/v1/restore":
+		return `{"FilePath":"/b.zip"}`
+	}
+	return `{"Name":"files__read","Arguments":{"path":"p"},"Reason":"r"}`
+}
+
+// twins has the verbs behind routes answer what they answer.
+func (f *fake) twins(t *testing.T) {
+	t.Helper()
+	before := f.do
+	f.withTwins(t)
+	answers := map[string]string{
+		"dispatch_hold": `{"Active":true,"Hold":{"Reason":"r","SetBy":"ops-1","SetByUtc":"2026-05-04T09:12:00Z"},"UnfinishedJobs":[{"JobId":"job_1"}]}`,
+		"restore":       `{"Status":"restored","SafetyBackupPath":"/s.zip","SchemaVersion":2,"RecordCounts":{"jobs":1},"Message":"m","RestartRequired":false}`,
+		"stop_server":   `{"Status":"shutting_down","UnfinishedJobs":[]}`,
+	}
+	f.do = func(ctx context.Context, r actors.Request) actors.Reply {
+		answer, twin := answers[r.Call.Verb]
+		if !twin {
+			return before(ctx, r)
+		}
+		return actors.Reply{Answer: &broker.Answer{Result: json.RawMessage(`{"content":[],"structuredContent":` + answer + `}`)}}
 	}
 }
 

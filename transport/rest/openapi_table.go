@@ -1,9 +1,15 @@
 package rest
 
 import (
+	"encoding/json"
+
 	"berth/broker"
+	"berth/broker/drain"
+	"berth/broker/native/board"
 	"berth/broker/native/events"
+	"berth/broker/native/hold"
 	"berth/broker/native/status"
+	"berth/broker/native/upkeep"
 )
 
 // The types that stand in for raw JSON of other packages.
@@ -35,8 +41,33 @@ type (
 	}
 	cancelRequest struct{ Reason string }
 	openAPI       map[string]any
-	eventPage     events.Page
-	eventDeleted  events.Deleted
+	reasonGiven   struct{ Reason string }
+	holdRequest   struct {
+		Action string
+		Reason string `json:",omitempty"`
+		SetBy  string `json:",omitempty"`
+	}
+	// holdChange is what engage answers, or clear.
+	holdChange struct {
+		Active         bool
+		Hold           *hold.View        `json:",omitempty"`
+		UnfinishedJobs []json.RawMessage `json:",omitempty"`
+		Cleared        *bool             `json:",omitempty"`
+		WasActive      *bool             `json:",omitempty"`
+		ClearedBy      *string           `json:",omitempty"`
+		ClearedUTC     string            `json:"ClearedUtc,omitempty"`
+	}
+	restoreRequest struct{ FilePath string }
+	restored       struct {
+		Status           string
+		SafetyBackupPath *string
+		SchemaVersion    int
+		RecordCounts     map[string]int
+		Message          string
+		RestartRequired  bool
+	}
+	eventPage    events.Page
+	eventDeleted events.Deleted
 )
 
 // The parameters of every paged list.
@@ -90,11 +121,32 @@ var documents = map[string]document{
 		{Name: "cursor", Type: "string", Says: "Goes on after this event. What was missed is given again, up to 128 events or 1 MiB; an event.gap says that there was more."},
 		{Name: "live", Type: "boolean", Says: "With changes of jobs, job.changed, which stand in no journal."},
 		{Name: "Last-Event-ID", Type: "string", Header: true, Says: "The cursor that a browser sends when it comes back; it goes before the one in the query."}}},
+	"POST /api/v1/backends/{name}/drain":   {Answer: drain.Drained{}, Body: reasonGiven{}, Query: waiting("Waits until nothing is left there, 0 to 50 seconds.")},
+	"POST /api/v1/backends/{name}/resume":  {Answer: drain.Drained{}, Body: reasonGiven{}},
+	"POST /api/v1/backends/{name}/restart": {Answer: drain.Drained{}, Body: reasonGiven{}, Query: waiting("How long what runs has to end, 0 to 50 seconds; 10 without it.")},
+	"GET /api/v1/hold":                     {Answer: hold.Standing{}},
+	"POST /api/v1/hold":                    {Answer: holdChange{}, Body: holdRequest{}},
+	"POST /api/v1/restore": {Answer: restored{}, Body: restoreRequest{}, Query: []param{
+		{Name: "X-Original-Filename", Type: "string", Header: true, Says: "The name of an archive that is the body itself, with Content-Type application/zip."}}},
+	"POST /api/v1/server/stop": {Answer: upkeep.Stopping{}},
+	"POST /api/v1/reload":      {Answer: Reloaded{}},
+	"GET /api/v1/board": {Answer: board.Room{}, Query: []param{
+		{Name: "room", Type: "string", Says: "The key of the room; the one that all share without it."},
+		{Name: "limit", Type: "integer", Says: "Notes at most, 1 to 500; 50 without it."},
+		{Name: "after", Type: "string", Says: "The earliest notes after this time, such as 2026-05-04T09:12:00Z; the latest without it."},
+		{Name: "participant", Type: "string", Says: "With the notes to this participant, and its unread wakes."},
+		{Name: "full", Type: "boolean", Says: "Whole notes, not their first 600 characters."}}},
+	"POST /api/v1/board":                   {Answer: board.Message{}, Body: board.Draft{}},
+	"POST /api/v1/signals/{id}/read":       {Answer: board.Acknowledged{}},
 	"POST /api/v1/authenticate":            {Answer: Authenticated{}, Body: logIn{}},
 	"GET /api/v1/credentials":              {Answer: credentialPage{}},
 	"POST /api/v1/credentials":             {Answer: Credential{}, Body: CredentialRequest{}},
 	"POST /api/v1/credentials/{id}/revoke": {Answer: Credential{}, Body: revokeRequest{}},
 	"GET /api/v1/openapi.json":             {Answer: openAPI{}},
+}
+
+func waiting(says string) []param {
+	return []param{{Name: "waitSeconds", Type: "integer", Says: says}}
 }
 
 func words[T ~string](list []T) []string {
