@@ -241,6 +241,12 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
 // start brings up a system with one backend "b" on up. change may alter what
 // it is made of.
 func start(t *testing.T, up *upstream, change ...func(*Options)) *world {
