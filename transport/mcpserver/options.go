@@ -72,6 +72,7 @@ type Standing interface {
 type Shaping struct {
 	Counter shape.Counter
 	Store   *shape.Store // where the rest is kept; required with a counter
+	Random  io.Reader    // of the names of what is kept; nil: crypto/rand
 	// NoEnvelope leaves `_meta["berth/call"]` away.
 	NoEnvelope bool
 	// Random gives the bits of handles; nil: crypto/rand. What a handle costs in
@@ -217,6 +218,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Random == nil {
 		o.Random = rand.Reader
+	}
+	if o.Shaping.Random == nil {
+		o.Shaping.Random = rand.Reader
 	}
 	o.Limits = o.Limits.withDefaults()
 }
