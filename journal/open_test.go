@@ -399,7 +399,7 @@ func TestOpenRefusesAPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if j, err := OpenReadOnly(path); err == nil {
+	if j, err := journal.OpenReadOnly(path); err == nil {
 		t.Fatal(j.Close(), "it was opened")
 	}
 }
