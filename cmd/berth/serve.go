@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -365,8 +366,12 @@ func (a *app) loadConfig(path string) (*config.Config, string, error) {
 	if path == "" {
 		return config.Default(), "", nil
 	}
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
+		return nil, "", usage("The configuration cannot be read: " + sentence(err))
+	}
+	data, err := io.ReadAll(io.LimitReader(f, config.MaxFile+1))
+	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, "", usage("The configuration cannot be read: " + sentence(err))
 	}
 	cfg, err := config.Parse(path, data, a.getenv)
