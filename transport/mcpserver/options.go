@@ -72,7 +72,6 @@ type Standing interface {
 type Shaping struct {
 	Counter shape.Counter
 	Store   *shape.Store // where the rest is kept; required with a counter
-	Random  io.Reader    // of the names of what is kept; nil: crypto/rand
 	// NoEnvelope leaves `_meta["berth/call"]` away.
 	NoEnvelope bool
 	// Random gives the bits of handles; nil: crypto/rand. What a handle costs in
