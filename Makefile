@@ -15,13 +15,14 @@ SOAK_TIME ?= 60s
 SOAK_FLAGS ?=
 CONFORMANCE_FLAGS ?=
 CATALOGS_FLAGS ?=
+GOVULNCHECK ?= v1.9.0
 
 # The tests of whole brokers over fakes of resmon, by their names.
 RESMON_TESTS := $(shell grep -hoE '^func Test[A-Za-z0-9_]+' cmd/berth/resmon_*_test.go | sed 's/func /^/; s/$$/$$/' | paste -sd'|')
 
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
-.PHONY: build test test-resmon test-browser chromium lint fuzz demo crash bench soak conformance test-real catalogs generate clean help
+.PHONY: build test test-resmon test-browser chromium lint vuln fuzz demo crash bench soak conformance test-real catalogs generate clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -72,6 +73,12 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
 	  done; \
 	done
+
+vuln: ## known vulnerabilities in what is built, where their database can be reached
+	@GOBIN=$(CURDIR)/bin $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) || { echo "govulncheck: skipped, it could not be installed"; exit 0; }; \
+	rc=0; out=$$(timeout 300 bin/govulncheck ./... 2>&1) || rc=$$?; \
+	case $$rc in 0) echo "govulncheck: nothing known" ;; 3) echo "$$out"; exit 1 ;; \
+	*) echo "govulncheck: skipped, its database could not be reached" ;; esac
 
 demo: ## one readable proof: a flood, a job, kill -9, restart (needs only Go)
 	$(GO) run ./cmd/berth-demo

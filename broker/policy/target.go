@@ -40,7 +40,7 @@ func target(in *Input, plan *Plan) *broker.Refusal {
 	}
 	if plan.Verb.Pass != catalog.NoPass {
 		return broker.Refuse(broker.CodeMetaRecursion, "A call can be passed on once; name the verb that is to be called.",
-			map[string]any{"verb": plan.Verb.Name, "use": string(pass)})
+			map[string]any{"verb": plan.Verb.Name, "effects": plan.Verb.Effects.Names(), "use": string(pass)})
 	}
 	for _, look := range []func(*Input, *Plan) *broker.Refusal{readOnly, changed} {
 		if refusal := look(in, plan); refusal != nil {

@@ -2,7 +2,9 @@ package meta
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
+	"strings"
 
 	"berth/broker"
 	"berth/broker/catalog"
@@ -42,6 +44,28 @@ type found struct {
 	Catalog    string  `json:"catalog"`
 }
 
+// known refuses a filter by which nothing that the caller sees can be found: an
+// empty list would read as if nothing matched the request.
+func known(p *catalog.Profile, backend, family string) *broker.Refusal {
+	for _, filter := range []struct {
+		name, value string
+		of          func(*catalog.Verb) string
+	}{{"backend", backend, func(v *catalog.Verb) string { return v.Backend }}, {"family", family, func(v *catalog.Verb) string { return v.Family }}} {
+		if filter.value == "" {
+			continue
+		}
+		var names []string
+		for _, e := range p.Reach() {
+			names = append(names, filter.of(e.Verb))
+		}
+		slices.Sort(names)
+		if names = slices.Compact(names); !slices.Contains(names, filter.value) {
+			return misfit("/"+filter.name, "enum: wanted one of "+strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
 // find answers with a page of the verbs that match, best first. Nothing that the
 // caller may not see is in it, nor counted.
 func (f *Family) find(a ask) (any, *broker.Refusal) {
@@ -62,6 +86,9 @@ func (f *Family) find(a ask) (any, *broker.Refusal) {
 			return nil, misfit("/cursor", "cursor: wanted the next_cursor of an earlier page, or none")
 		}
 		offset = n
+	}
+	if refusal := known(a.profile, args.Backend, args.Family); refusal != nil {
+		return nil, refusal
 	}
 	keep := func(doc int) bool {
 		v := a.profile.At(doc).Verb

@@ -160,6 +160,26 @@ func TestFindPagesThroughAllNamesInOrder(t *testing.T) {
 	}
 }
 
+func TestFindRefusesAFilterByWhichNothingIsFound(t *testing.T) {
+	r := newRig(t, upstream("files", catalog.Rules{}, "read_file"))
+	for _, tt := range []struct{ arguments, path, names string }{
+		{`{"query":"","backend":"fils"}`, "/backend", "berth, files"},
+		{`{"query":"read","family":"nobody"}`, "/family", "catalog, files, health"},
+	} {
+		var out struct {
+			Code       string
+			Violations []struct{ Path, Problem string }
+		}
+		if !r.call(Find, tt.arguments, &out) || out.Code != "invalid_arguments" || len(out.Violations) != 1 || out.Violations[0].Path != tt.path || !strings.HasSuffix(out.Violations[0].Problem, tt.names) {
+			t.Errorf("%s: %+v", tt.arguments, out)
+		}
+	}
+	var out struct{ Total int }
+	if r.call(Find, `{"query":"","backend":"files","family":"files"}`, &out); out.Total != 1 {
+		t.Errorf("found %d", out.Total)
+	}
+}
+
 func TestFindSaysHowAVerbIsReached(t *testing.T) {
 	r := newRig(t, upstream("fs", catalog.Rules{Effects: []catalog.EffectRule{{Verb: "read_file", Is: broker.Read}}}, "read_file", "write_file"))
 	r.profile = catalog.Essential
