@@ -69,6 +69,19 @@ const (
 	CodeRestoreBlocked      Code = "restore_blocked_by_work"
 	CodeRestoreDiffers      Code = "restore_result_differs"
 	CodeBrokerRunning       Code = "broker_running"
+
+	// Of a request to dispatch.
+	CodeMissingTitle              Code = "missing_title"
+	CodeMissingMissions           Code = "missing_missions"
+	CodeMissingMissionTitle       Code = "missing_mission_title"
+	CodeMissingMissionDescription Code = "missing_mission_description"
+	CodeInvalidMissionMode        Code = "invalid_mission_mode"
+	CodePrestagedFileInvalid      Code = "prestaged_file_invalid"
+	CodeMissionAliasDuplicate     Code = "mission_alias_duplicate"
+	CodeMissionAliasUnknown       Code = "mission_alias_unknown"
+	CodeMissionAliasCycle         Code = "mission_alias_cycle"
+	CodeNotBuilt                  Code = "not_built"
+	CodeInvalidVesselName         Code = "invalid_vessel_name"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -133,6 +146,18 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeRestoreBlocked:      {false},
 	CodeRestoreDiffers:      {false},
 	CodeBrokerRunning:       {true},
+
+	CodeMissingTitle:              {false},
+	CodeMissingMissions:           {false},
+	CodeMissingMissionTitle:       {false},
+	CodeMissingMissionDescription: {false},
+	CodeInvalidMissionMode:        {false},
+	CodePrestagedFileInvalid:      {false},
+	CodeMissionAliasDuplicate:     {false},
+	CodeMissionAliasUnknown:       {false},
+	CodeMissionAliasCycle:         {false},
+	CodeNotBuilt:                  {false},
+	CodeInvalidVesselName:         {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.
