@@ -82,6 +82,8 @@ const (
 	CodeMissionAliasCycle         Code = "mission_alias_cycle"
 	CodeNotBuilt                  Code = "not_built"
 	CodeInvalidVesselName         Code = "invalid_vessel_name"
+	CodeRuntimeUnsupported        Code = "runtime_unsupported"
+	CodePromptTooLarge            Code = "prompt_too_large"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -158,6 +160,8 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeMissionAliasCycle:         {false},
 	CodeNotBuilt:                  {false},
 	CodeInvalidVesselName:         {false},
+	CodeRuntimeUnsupported:        {false},
+	CodePromptTooLarge:            {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.
