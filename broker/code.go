@@ -84,6 +84,17 @@ const (
 	CodeInvalidVesselName         Code = "invalid_vessel_name"
 	CodeRuntimeUnsupported        Code = "runtime_unsupported"
 	CodePromptTooLarge            Code = "prompt_too_large"
+	CodeVesselNotFound            Code = "vessel_not_found"
+	CodeVesselBusy                Code = "vessel_busy"
+	CodeCaptainNotFound           Code = "captain_not_found"
+	CodeCaptainBusy               Code = "captain_busy"
+	CodeCaptainNotBenched         Code = "captain_not_benched"
+	CodeCaptainNameTaken          Code = "captain_name_taken"
+	CodeServerOwnedField          Code = "captain_server_owned_field"
+	CodeServerPath                Code = "server_path_forbidden"
+	CodeLandingUnsupported        Code = "landing_mode_unsupported"
+	CodeInvalidTier               Code = "invalid_tier"
+	CodeInvalid                   Code = "invalid"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -162,6 +173,17 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeInvalidVesselName:         {false},
 	CodeRuntimeUnsupported:        {false},
 	CodePromptTooLarge:            {false},
+	CodeVesselNotFound:            {false},
+	CodeVesselBusy:                {false},
+	CodeCaptainNotFound:           {false},
+	CodeCaptainBusy:               {false},
+	CodeCaptainNotBenched:         {false},
+	CodeCaptainNameTaken:          {false},
+	CodeServerOwnedField:          {false},
+	CodeServerPath:                {false},
+	CodeLandingUnsupported:        {false},
+	CodeInvalidTier:               {false},
+	CodeInvalid:                   {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

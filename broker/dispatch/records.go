@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"berth/broker"
@@ -89,6 +90,27 @@ const (
 	Premium  Tier = "Premium"
 )
 
+// classes are the words in a model's name by which its tier is known; the first
+// that is found counts.
+var classes = []struct {
+	word string
+	tier Tier
+}{{"-mini", Economy}, {"-nano", Economy}, {"haiku", Economy}, {"flash", Economy}, {"-lite", Economy}, {"small", Economy},
+	{"opus", Premium}, {"ultra", Premium}, {"-pro", Premium}, {"-max", Premium}}
+
+// TierOf classifies a model by its name; one that says nothing is Standard.
+func TierOf(model *string) Tier {
+	if model != nil {
+		name := strings.ToLower(*model)
+		for _, c := range classes {
+			if strings.Contains(name, c.word) {
+				return c.tier
+			}
+		}
+	}
+	return Standard
+}
+
 // Captain is an agent runtime that can take one mission at a time.
 type Captain struct {
 	ID string `json:"Id"`
@@ -99,6 +121,8 @@ type Captain struct {
 	APIBaseURL       *string      `json:"ApiBaseUrl"`
 	HasAPIKey        bool         `json:"HasApiKey"`
 	Instructions     *string      `json:"SystemInstructions"`
+	AllowedPersonas  []string     `json:"AllowedPersonas"` // empty: every one
+	PreferredPersona *string      `json:"PreferredPersona"`
 	Tier             Tier         `json:"Tier"`
 	PreferenceRank   int          `json:"PreferenceRank"`
 	ReasoningEffort  *string      `json:"ReasoningEffort"`

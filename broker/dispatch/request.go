@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -201,6 +202,23 @@ func CheckVesselName(name string) *broker.Refusal {
 		strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") || strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) {
 		return broker.Refuse(broker.CodeInvalidVesselName, "A vessel's name is one segment of a path: no separator, colon, \"..\", leading dot or dash, or control character.",
 			map[string]any{"Argument": "name"})
+	}
+	return nil
+}
+
+// ErrBranch is a name that is none of a branch's.
+var ErrBranch = errors.New("this is no name of a branch")
+
+// CheckBranch refuses a name that git could read as anything but a branch's.
+func CheckBranch(name string) error {
+	bad := name == "" || len(name) > 250 || !utf8.ValidString(name) || strings.HasPrefix(name, "-") || strings.HasPrefix(name, "/") ||
+		strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".") || strings.Contains(name, "..") || strings.Contains(name, "//") ||
+		strings.Contains(name, "@{") || name == "@" || strings.ContainsAny(name, " ~^:?*[\\") || strings.ContainsFunc(name, unicode.IsControl)
+	for part := range strings.SplitSeq(name, "/") {
+		bad = bad || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
+	}
+	if bad {
+		return ErrBranch
 	}
 	return nil
 }

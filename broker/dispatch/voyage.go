@@ -156,12 +156,13 @@ func byAge(missions []Mission) []string {
 }
 
 // Pick chooses the captain for a mission among those that are there: idle, of
-// the mission's tenant, of a runtime that is built; the preferred model or tier
+// the mission's tenant, of a runtime that is built, allowed to take its persona; the preferred model or tier
 // first, then the higher rank, then by name. The captains that it did not take
 // are not changed: who takes one compares and sets.
 func Pick(m Mission, captains []Captain) (Captain, bool) {
 	idle := slices.DeleteFunc(slices.Clone(captains), func(c Captain) bool {
-		return c.State != CaptainIdle || c.TenantID != m.TenantID || !slices.Contains(Runtimes, c.Runtime)
+		return c.State != CaptainIdle || c.TenantID != m.TenantID || !slices.Contains(Runtimes, c.Runtime) ||
+			len(c.AllowedPersonas) > 0 && !slices.Contains(c.AllowedPersonas, m.Persona)
 	})
 	if len(idle) == 0 {
 		return Captain{}, false

@@ -151,15 +151,16 @@ func TestTheCaptainThatFitsIsPicked(t *testing.T) {
 		mine("benched", func(c *Captain) { c.State, c.PreferenceRank = CaptainBenched, 99 }),
 		mine("foreign", func(c *Captain) { c.TenantID, c.PreferenceRank = "other", 99 }),
 		mine("mux", func(c *Captain) { c.Runtime, c.PreferenceRank = "Mux", 99 }),
+		mine("judge", func(c *Captain) { c.AllowedPersonas, c.PreferenceRank = []string{"Judge"}, 99 }),
 		mine("plain", func(*Captain) {}), mine("another", func(*Captain) {}),
-		mine("ranked", func(c *Captain) { c.PreferenceRank = 5 }),
+		mine("ranked", func(c *Captain) { c.PreferenceRank, c.AllowedPersonas = 5, []string{"Worker", "Judge"} }),
 		mine("premium", func(c *Captain) { c.Tier = Premium }), mine("opus", func(c *Captain) { c.Model = model("opus") }),
 	}
 	for _, tt := range []struct {
 		prefers *string
 		want    string
 	}{{nil, "ranked"}, {model("high"), "premium"}, {model("opus"), "opus"}, {model("mid"), "ranked"}, {model("unheard-of"), "ranked"}} {
-		m := Mission{Owner: Owner{TenantID: "acme"}, PreferredModel: tt.prefers}
+		m := Mission{Owner: Owner{TenantID: "acme"}, Persona: "Worker", PreferredModel: tt.prefers}
 		for range 2 {
 			slices.Reverse(all)
 			if got, ok := Pick(m, all); !ok || got.Name != tt.want {
@@ -184,5 +185,17 @@ func TestRecordsAreReadWithinTheirTenant(t *testing.T) {
 	}
 	if OwnedBy(broker.Principal{Tenant: "acme", User: "ana"}) != o {
 		t.Error("a principal does not own what it creates")
+	}
+}
+
+func TestATierIsReadFromAModelsName(t *testing.T) {
+	for model, want := range map[string]Tier{"claude-opus-4-5": Premium, "claude-haiku-4-5": Economy, "gpt-5-mini": Economy, "gpt-5": Standard,
+		"gemini-3-pro": Premium, "Gemini-3-Flash": Economy, "claude-sonnet-4-5": Standard, "": Standard} {
+		if got := TierOf(&model); got != want {
+			t.Errorf("%s: %s", model, got)
+		}
+	}
+	if TierOf(nil) != Standard {
+		t.Error("no model has a tier of its own")
 	}
 }

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"berth/broker/dispatch"
 	"berth/broker/shape"
 	"berth/transport/guard"
 )
@@ -22,7 +21,6 @@ const (
 	defaultLimit   = time.Minute      // of a command that works on local files
 	defaultNetwork = 10 * time.Minute // of one that may ask another host
 	maxOutput      = 64 << 20
-	maxRef         = 250 // bytes
 )
 
 // Options tune how git is run.
@@ -95,24 +93,9 @@ func (e *Error) Error() string {
 	return "git " + e.Op + " " + e.Reason + ": " + e.Detail
 }
 
-// ErrBadRef is a name that is none of a branch, a tag or a commit.
-var ErrBadRef = errors.New("this is not the name of a branch, a tag or a commit")
-
 // CheckRef refuses a name that git could read as anything but the name of a
 // branch or tag, or a commit's id.
-func CheckRef(name string) error {
-	bad := name == "" || len(name) > maxRef || !utf8.ValidString(name) ||
-		strings.HasPrefix(name, "-") || strings.HasPrefix(name, "/") || strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".") ||
-		strings.Contains(name, "..") || strings.Contains(name, "//") || strings.Contains(name, "@{") || name == "@" ||
-		strings.ContainsAny(name, " ~^:?*[\\") || strings.ContainsFunc(name, unicode.IsControl)
-	for part := range strings.SplitSeq(name, "/") {
-		bad = bad || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
-	}
-	if bad {
-		return ErrBadRef
-	}
-	return nil
-}
+func CheckRef(name string) error { return dispatch.CheckBranch(name) }
 
 // run runs git in dir within limit and gives what it printed.
 func (g *Git) run(ctx context.Context, limit time.Duration, dir string, args ...string) (string, error) {

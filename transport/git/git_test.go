@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"berth/broker/dispatch"
 	"berth/transport/guard"
 )
 
@@ -134,7 +135,7 @@ func TestACloneIsMadeOnceAndFollowsItsOrigin(t *testing.T) {
 func TestNamesThatAreOptionsOrExpressionsAreRefused(t *testing.T) {
 	for _, name := range []string{"", "-", "--upload-pack=id", "-x", "a b", "a..b", "..", "a~1", "a^", "a:b", "a?", "a*", "a[", `a\b`, "@{-1}", "@", "a@{1}",
 		"/a", "a/", "a//b", "a.", ".a", "a/.b", "a.lock", "a.lock/b", "a\nb", "a\x00b", "a\x7f", "\xff", strings.Repeat("a", 251)} {
-		if err := CheckRef(name); !errors.Is(err, ErrBadRef) {
+		if err := CheckRef(name); !errors.Is(err, dispatch.ErrBranch) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -150,7 +151,7 @@ func TestNamesThatAreOptionsOrExpressionsAreRefused(t *testing.T) {
 		"add":     r.AddWorktree(t.Context(), filepath.Join(y.dir, "w"), "-b", "main"),
 		"delete":  r.DeleteBranch(t.Context(), "--all"),
 	} {
-		if !errors.Is(err, ErrBadRef) {
+		if !errors.Is(err, dispatch.ErrBranch) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

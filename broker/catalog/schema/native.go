@@ -91,7 +91,7 @@ func (p property) convert(text string) (string, bool) {
 
 // missing has the required properties whose absence has a code of its own.
 var missing = map[string]broker.Code{
-	"jobId": broker.CodeMissingJobID,
+	"jobId": broker.CodeMissingJobID, "reason": broker.CodeMissingReason, "title": broker.CodeMissingTitle, "missions": broker.CodeMissingMissions,
 }
 
 // NativeRefusal judges normalised arguments of a native verb. A required
