@@ -92,6 +92,9 @@ func (p property) convert(text string) (string, bool) {
 // missing has the required properties whose absence has a code of its own.
 var missing = map[string]broker.Code{
 	"jobId":          broker.CodeMissingJobID,
+	"reason":         broker.CodeMissingReason,
+	"title":          broker.CodeMissingTitle,
+	"missions":       broker.CodeMissingMissions,
 	"eventId":        broker.CodeMissingEventID,
 	"ids":            broker.CodeMissingIDs,
 	"content":        broker.CodeMissingContent,
