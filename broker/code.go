@@ -130,6 +130,10 @@ const (
 	CodeLandingUnsupported        Code = "landing_mode_unsupported"
 	CodeInvalidTier               Code = "invalid_tier"
 	CodeInvalid                   Code = "invalid"
+
+	CodeMissingVesselID Code = "missing_vessel_id"
+	CodeMissingQuery    Code = "missing_query"
+	CodeIndexUpdating   Code = "code_index_update_in_progress"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -251,6 +255,10 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeLandingUnsupported:        {false},
 	CodeInvalidTier:               {false},
 	CodeInvalid:                   {false},
+
+	CodeMissingVesselID: {false},
+	CodeMissingQuery:    {false},
+	CodeIndexUpdating:   {true},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

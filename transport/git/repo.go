@@ -54,6 +54,17 @@ func (r *Repo) Clone(ctx context.Context, url string) error {
 	return nil
 }
 
+// SetOrigin has the repository fetch from another address than so far.
+func (r *Repo) SetOrigin(ctx context.Context, url string) error {
+	release, err := r.hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = r.run(ctx, "config", "--local", "remote.origin.url", url)
+	return err
+}
+
 // Fetch brings the branches and tags of origin.
 func (r *Repo) Fetch(ctx context.Context) error {
 	release, err := r.hold(ctx)

@@ -104,6 +104,8 @@ var missing = map[string]broker.Code{
 	"action":         broker.CodeInvalidAction,
 	"runtime":        broker.CodeInvalidRuntime,
 	"filePath":       broker.CodeMissingFilePath,
+	"vesselId":       broker.CodeMissingVesselID,
+	"query":          broker.CodeMissingQuery,
 }
 
 // NativeRefusal judges normalised arguments of a native verb. A required

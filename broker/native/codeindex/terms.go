@@ -59,6 +59,10 @@ func whole(word string) string {
 	return word
 }
 
+// Name is the form under which a definition is found by its name; empty: it is
+// not.
+func Name(name string) string { return whole(name) }
+
 // parts calls each with the parts of a name, in lower case: at underscores, where
 // a capital follows a small letter or a digit, and before the last capital of
 // several that a small letter follows. A name of one part has none.
