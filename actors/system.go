@@ -49,6 +49,11 @@ type Options struct {
 	// Hold refuses the start of an operation of a request that is Held, while
 	// an operator holds it; nil never does. It must not block.
 	Hold func(operation string) *broker.Refusal
+	// Admit judges a call that becomes a job at once, before the record is
+	// written, and may say in the record what the job is called and what it is
+	// about; nil admits all. A repeat of an idempotency key that is refused here
+	// still gives its first job. It may read the journal.
+	Admit func(call *broker.Call, record *broker.Job) *broker.Refusal
 	// Drained are the backends that an operator drained before this start.
 	Drained map[string]*drain.Notice
 	// Observe is told of each call that ended; nil is not. It must not block.
@@ -430,6 +435,14 @@ func (s *System) newRecord(start *jobStart) broker.Job {
 		Session: req.Call.Session, CallID: req.Call.ID, Backend: req.Call.Backend,
 		IdempotencyKey: req.IdempotencyKey, Digest: req.Digest, Promoted: start.promote, Limit: limit,
 	}
+}
+
+// admitJob has a new job judged, unless its work has begun already.
+func (s *System) admitJob(start *jobStart, record *broker.Job) *broker.Refusal {
+	if s.opts.Admit == nil || start.promote || start.adopt != nil {
+		return nil
+	}
+	return s.opts.Admit(start.req.Call, record)
 }
 
 // stopped refuses new work that an operator has stopped: by the hold, or at its

@@ -177,6 +177,7 @@ type running struct {
 	live            live.Feed
 	streamsEnd      chan struct{} // closed when the last answers are sent
 	board           *board.Board
+	vessels         vessels
 	agentWake       *actors.AgentWake
 	front           *mcpserver.Server
 	listener        net.Listener
@@ -282,6 +283,7 @@ func (b *running) startActors() error {
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
 		Observe:          b.observe, Proofs: b.proofs(), Live: b.live.Publish, Hold: b.hold.Refuse, Drained: b.drained,
+		Admit: func(call *broker.Call, record *broker.Job) *broker.Refusal { return b.vessels.code.Admit(call, record) },
 		Fatal: func(reason string) {
 			select {
 			case b.fatal <- reason:
@@ -296,6 +298,9 @@ func (b *running) startActors() error {
 		return err
 	}
 	b.keeper = newKeeper(b, inspect)
+	if err := b.openPlaces(); err != nil {
+		return err
+	}
 	b.addSources(&opts)
 	b.system, err = actors.Start(opts)
 	switch {
@@ -388,6 +393,7 @@ func (b *running) goDown() error {
 	}
 	b.system.Stop(drain)
 	b.agentWake.Stop()
+	b.vessels.close()
 	b.browser.pages.Close()
 	last, done := context.WithTimeout(context.Background(), lastAnswers)
 	defer done()

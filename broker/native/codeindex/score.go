@@ -14,10 +14,8 @@ const (
 	termInContent  = 1
 	termInPath     = 4
 	maxHits        = 5  // of one term in one chunk
-	definesName    = 40 // the name that the query spells
-	definesWord    = 4  // each further word of the query that the name takes
-	definesExactly = 2  // in the very letters of the query
-	definesPart    = 6  // each term of the query that is a part of the name
+	definition     = 40 // of a name that is all of the query
+	inItsLetters   = 2  // a name that the query has in the very letters
 	excerptLength  = 240
 )
 
@@ -57,7 +55,7 @@ func (q *Query) Score(c Candidate) int {
 	}
 	best := 0
 	for _, name := range c.Defines {
-		best = max(best, q.defines(name))
+		best = max(best, q.defines(name, &inPath))
 	}
 	if c.Test {
 		best /= 2
@@ -65,29 +63,50 @@ func (q *Query) Score(c Candidate) int {
 	return score + best
 }
 
-// defines is what the definition of a name is worth.
-func (q *Query) defines(name string) int {
-	worth := 0
-	if n := q.names[whole(name)]; n > 0 {
-		worth = definesName + definesWord*(n-1)
-		if q.exact[name] {
-			worth += definesExactly
-		}
-		return worth
-	}
-	seen, all := 0, 0
-	parts(name, func(part string) {
+// defines is what the definition of a name is worth: in full where the name and
+// the path have every word of the query and the query has every part of the name,
+// and by the shares of both elsewhere. A name that the query has nothing of is
+// worth nothing.
+func (q *Query) defines(name string, inPath *[maxTerms]int) int {
+	form := whole(name)
+	all, matched := 0, 0
+	var has [maxTerms]bool
+	count := func(part string) {
 		all++
-		if _, ok := q.known[part]; ok {
-			seen++
+		if i, ok := q.known[part]; ok {
+			matched++
+			has[i] = true
 		}
-	})
-	if seen < 2 {
-		return 0 // one part in common is no more than a mention
 	}
-	worth = definesPart * seen
-	if all > 0 {
-		worth += definesPart * seen / all
+	parts(name, count)
+	if all == 0 {
+		count(form)
+	}
+	run := q.names[form]
+	if run.words > 0 {
+		matched = all
+	}
+	if matched == 0 {
+		return 0
+	}
+	covered := 0
+	for i, w := range q.words {
+		switch {
+		case run.words > 0 && i >= run.first && i < run.first+run.words, has[w.term], inPath[w.term] > 0:
+			covered++
+		case len(w.parts) > 0:
+			every := true
+			for _, p := range w.parts {
+				every = every && has[p]
+			}
+			if every {
+				covered++
+			}
+		}
+	}
+	worth := definition * covered * matched / (len(q.words) * all)
+	if q.exact[name] {
+		worth += inItsLetters
 	}
 	return worth
 }

@@ -117,32 +117,51 @@ type Query struct {
 	Names []string
 
 	exact map[string]bool // words as they were written
-	known map[string]int  // terms -> their place
-	names map[string]int  // names -> how many words they take
+	words []queryWord
+	known map[string]int // terms -> their place
+	names map[string]run // names -> the words that spell them
 }
+
+// queryWord is a word of a query, by the places of its terms.
+type queryWord struct {
+	term  int
+	parts []int
+}
+
+// run is a number of words that follow each other.
+type run struct{ first, words int }
 
 // maxRun is how many words of a query are read as one name at most.
 const maxRun = 5
 
 // ParseQuery reads a query. One without a single term finds nothing.
 func ParseQuery(text string) Query {
-	q := Query{Text: strings.ToLower(strings.TrimSpace(text)), exact: map[string]bool{}, known: map[string]int{}, names: map[string]int{}}
-	var run []string
+	q := Query{Text: strings.ToLower(strings.TrimSpace(text)), exact: map[string]bool{}, known: map[string]int{}, names: map[string]run{}}
+	var forms []string
 	words(text, func(word string) {
 		q.exact[word] = true
-		w := whole(word)
-		if w == "" || len(q.Terms) >= maxTerms {
+		form := whole(word)
+		if form == "" {
 			return
 		}
-		run = append(run, w)
-		q.add(w)
-		parts(word, q.add)
+		term, ok := q.add(form)
+		if !ok {
+			return
+		}
+		forms = append(forms, form)
+		w := queryWord{term: term}
+		parts(word, func(part string) {
+			if i, ok := q.add(part); ok {
+				w.parts = append(w.parts, i)
+			}
+		})
+		q.words = append(q.words, w)
 	})
-	for i := range run {
+	for i := range forms {
 		name := ""
-		for n := 1; n <= maxRun && i+n <= len(run); n++ {
-			if name += run[i+n-1]; q.names[name] == 0 {
-				q.names[name] = n
+		for n := 1; n <= maxRun && i+n <= len(forms); n++ {
+			if name += forms[i+n-1]; q.names[name].words == 0 {
+				q.names[name] = run{i, n}
 				q.Names = append(q.Names, name)
 			}
 		}
@@ -150,10 +169,15 @@ func ParseQuery(text string) Query {
 	return q
 }
 
-func (q *Query) add(term string) {
-	if _, ok := q.known[term]; ok || len(q.Terms) >= maxTerms {
-		return
+// add gives the place of a term; false: there are too many.
+func (q *Query) add(term string) (int, bool) {
+	if i, ok := q.known[term]; ok {
+		return i, true
+	}
+	if len(q.Terms) >= maxTerms {
+		return 0, false
 	}
 	q.known[term] = len(q.Terms)
 	q.Terms = append(q.Terms, term)
+	return q.known[term], true
 }

@@ -68,13 +68,24 @@ var administrators = []broker.Role{broker.GlobalAdministrator}
 // New makes the family.
 func New(store Store, opts Options) *Family {
 	f := &Family{store: store, opts: opts}
+	return f.with(slices.Concat(f.vesselVerbs(), f.captainVerbs()))
+}
+
+// NewVessels makes the family of a broker that dispatches nothing: the verbs of
+// vessels alone.
+func NewVessels(store Store, opts Options) *Family {
+	f := &Family{store: store, opts: opts}
+	return f.with(f.vesselVerbs())
+}
+
+func (f *Family) with(listed []native.Verb) *Family {
 	var verbs []native.Verb
-	for _, v := range slices.Concat(f.vesselVerbs(), f.captainVerbs()) {
+	for _, v := range listed {
 		v.Aliases = []string{"armada_" + v.Name}
 		v.Facts.Scope = administrators
 		verbs = append(verbs, v)
 	}
-	f.Verbs = native.NewFamily("dispatch", opts.Options, verbs...)
+	f.Verbs = native.NewFamily("dispatch", f.opts.Options, verbs...)
 	return f
 }
 

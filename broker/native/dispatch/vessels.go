@@ -91,6 +91,38 @@ func (f *Family) vessel(who broker.Principal, id string) (dispatch.Vessel, uint6
 	return read(f, kindVessel, id, who, vesselOwner, broker.CodeVesselNotFound)
 }
 
+// Vessel gives a vessel that a principal may know of, or refuses it.
+func (f *Family) Vessel(who broker.Principal, id string) (dispatch.Vessel, error) {
+	v, _, err := f.vessel(who, id)
+	return v, err
+}
+
+// Vessels gives a page of the vessels that a principal may know of, and how many
+// there are.
+func (f *Family) Vessels(who broker.Principal, p broker.PageRequest) ([]json.RawMessage, int, error) {
+	list, err := f.store.Records(broker.RecordQuery{Kind: kindVessel, Newest: !p.OldestFirst, Limit: maxVessels})
+	if err != nil {
+		return nil, 0, unreadable(err)
+	}
+	out, total := []json.RawMessage{}, 0
+	for _, r := range list {
+		var v dispatch.Vessel
+		if err := json.Unmarshal(r.Value, &v); err != nil {
+			return nil, 0, unreadable(err)
+		}
+		if !v.Readable(who) {
+			continue
+		}
+		if total++; total > p.Offset() && len(out) < p.Size {
+			out = append(out, r.Value)
+		}
+	}
+	return out, total, nil
+}
+
+// maxVessels is how many vessels a list reaches.
+const maxVessels = 10_000
+
 // secretOf names the token of a vessel, or the key of a captain.
 func secretOf(kind, id string) string { return kind + "-" + id }
 
@@ -159,6 +191,9 @@ func (a vesselFields) check(who broker.Principal) *broker.Refusal {
 	return a.checkPlaces(who)
 }
 
+// maxToken is the longest token of a repository, in bytes.
+const maxToken = 4096
+
 func set(s *string) bool { return s != nil && *s != "" }
 
 // checkPlaces judges what leads to the broker's host.
@@ -188,6 +223,9 @@ func (a vesselFields) checkPlaces(who broker.Principal) *broker.Refusal {
 		case dispatch.ServerPath(url) && !path.IsAbs(url) && !strings.HasPrefix(strings.ToLower(url), "file:"):
 			return invalid("repoUrl", "is neither an address nor an absolute path")
 		}
+	}
+	if set(a.GitHubToken) && len(*a.GitHubToken) > maxToken {
+		return invalid("gitHubTokenOverride", "is too long")
 	}
 	if set(a.DefaultBranch) && dispatch.CheckBranch(*a.DefaultBranch) != nil {
 		return invalid("defaultBranch", "is no name of a branch")
