@@ -65,7 +65,7 @@ func Name(name string) string { return whole(name) }
 
 // parts calls each with the parts of a name, in lower case: at underscores, where
 // a capital follows a small letter or a digit, and before the last capital of
-// several that a small letter follows. A name of one part has none.
+// several that a small letter follows. A name that cannot be parted has none.
 func parts(word string, each func(part string)) {
 	start, found := 0, false
 	give := func(end int) {
