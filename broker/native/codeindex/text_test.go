@@ -16,7 +16,7 @@ func TestTermsAreWordsInOneFormAndTheirParts(t *testing.T) {
 		"HTTPServer":       "httpserver http server",
 		"newproc1 sha256":  "newproc1 sha256",
 		"parseURL2x(a, b)": "parseurl2x parse url2x",
-		"__init__":         "init",
+		"__init__":         "init init",
 		"x y 1 12":         "12",
 		"0123456789 12345": "12345",
 		"größe Straße":     "größe straße",
