@@ -94,7 +94,11 @@ func answering(method func(*api, *http.Request) (any, error)) func(*api) http.Ha
 				a.fail(w, r, err)
 				return
 			}
-			httpguard.WriteJSON(w, http.StatusOK, v)
+			status := http.StatusOK
+			if _, ok := v.(accepted); ok {
+				status = http.StatusAccepted
+			}
+			httpguard.WriteJSON(w, status, v)
 		})
 	}
 }
