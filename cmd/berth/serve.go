@@ -218,7 +218,7 @@ func (b *running) openState(ctx context.Context, path string) error {
 		b.log.Warn("an earlier broker left child processes",
 			slog.Int("killed", len(swept.Killed)), slog.Int("left", len(swept.Left)))
 	}
-	return nil
+	return b.openPlaces()
 }
 
 // openJournal opens the journal and turns what was unfinished into Lost, before
@@ -298,9 +298,6 @@ func (b *running) startActors() error {
 		return err
 	}
 	b.keeper = newKeeper(b, inspect)
-	if err := b.openPlaces(); err != nil {
-		return err
-	}
 	b.addSources(&opts)
 	b.system, err = actors.Start(opts)
 	switch {
