@@ -41,8 +41,6 @@ type BackendConfig struct {
 	Told []string
 	// Tools is how many tools the stored catalog has; nil: none is stored.
 	Tools *int
-
-	held bool // it comes up when a namesake has left
 }
 
 const (
@@ -235,7 +233,7 @@ type backend struct {
 	log     *slog.Logger
 
 	// shared, safe: what an actor is made of that stands in after a panic
-	cell *atomic.Pointer[BackendConfig]
+	cell *cell
 
 	// owned by the actor
 	self         *actor.PID
@@ -282,8 +280,8 @@ func (c BackendConfig) withDefaults() BackendConfig {
 	return c
 }
 
-func newBackend(sys *System, cell *atomic.Pointer[BackendConfig], session string) *backend {
-	cfg := cell.Load().withDefaults()
+func newBackend(sys *System, cell *cell, session string) *backend {
+	cfg := cell.cfg.Load().withDefaults()
 	b := &backend{
 		sys: sys, cell: cell, cfg: cfg, session: session, life: sys.lives.Add(1),
 		log:   sys.log.With(slog.String("backend", cfg.Name)),
@@ -309,12 +307,16 @@ func (b *backend) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		b.self = ctx.Self()
-		b.held = b.cfg.held
-		if b.cfg.Eager && !b.held {
+		b.held = b.cell.held.Load()
+		b.standIn()
+		if b.cfg.Eager && !b.blocked() {
 			b.open()
 		}
-	case *actor.Restarting, *actor.Stopping:
+	case *actor.Restarting:
 		b.giveUp()
+	case *actor.Stopping:
+		b.giveUp()
+		b.tellGone()
 	case *offer:
 		b.offer(m)
 	case *withdraw:
@@ -357,8 +359,6 @@ func (b *backend) Receive(ctx actor.Context) {
 		b.awaitIdle(m)
 	case *renewLife:
 		b.renew(m)
-	case *closedLife:
-		b.closedLife(m)
 	case *retire:
 		b.retiring = true
 	case *reconfigure:
@@ -378,6 +378,11 @@ func (b *backend) Receive(ctx actor.Context) {
 	case *viewBackend:
 		m.once.Do(func() { m.reply <- b.view() })
 	}
+	b.settled(ctx)
+}
+
+// settled goes on with what waits for the end of something else.
+func (b *backend) settled(ctx actor.Context) {
 	b.tellIdle()
 	b.settleChange()
 	if b.retiring && len(b.waiting)+len(b.runs)+len(b.control) == 0 {

@@ -69,7 +69,7 @@ type change struct {
 // reconfigured takes another configuration.
 func (b *backend) reconfigured(m *reconfigure) {
 	cfg := m.cfg.withDefaults()
-	b.cell.Store(&cfg) // a panic from here on brings up the new one
+	b.cell.cfg.Store(&cfg) // a panic from here on brings up the new one
 	switch {
 	case b.change != nil && b.change.leaves:
 	case b.change != nil:
@@ -94,6 +94,7 @@ func (b *backend) left(m *leave) {
 	if b.change != nil {
 		b.change.timer.Stop()
 	}
+	b.cell.leaves.Store(true)
 	b.drain(&change{leaves: true, followed: m.followed}, m.drain)
 	b.refuseWaiting(b.removedRefusal(), true, false)
 }
@@ -107,6 +108,7 @@ func (b *backend) removedRefusal() *broker.Refusal {
 func (b *backend) drain(c *change, limit time.Duration) {
 	c.wasUp = b.conn != nil || b.opening
 	b.change = c
+	b.cell.changing.Store(true)
 	if b.opening {
 		b.openCancel()
 	}
@@ -156,12 +158,13 @@ func (b *backend) settleChange() {
 	}
 	c.closing = true
 	c.timer.Stop()
-	conn, self, m := b.conn, b.self, &shut{life: b.life}
+	conn, self, m, ended := b.conn, b.self, &shut{life: b.life}, b.cell.turns.ended()
 	b.conn, b.inc = nil, broker.Incarnation{}
 	b.sys.work.Go(func() {
 		if conn != nil {
 			b.sys.closeNow(conn)
 		}
+		<-ended // another end of it may be under way
 		b.sys.send(self, m)
 	})
 }
@@ -177,6 +180,7 @@ func (b *backend) shut(m *shut) {
 		return
 	}
 	b.change = nil
+	b.cell.changing.Store(false)
 	b.life = b.sys.lives.Add(1)
 	b.cfg, b.tools = c.cfg, c.cfg.Tools
 	b.queue.Resize(c.cfg.Admission)
@@ -185,11 +189,28 @@ func (b *backend) shut(m *shut) {
 	b.relisting = false
 	b.setState(StateIdle)
 	b.log.Info("backend has its new configuration")
-	b.sys.send(b.sys.supervisor, &renewedLife{pid: b.self.Id, life: b.life})
+	b.tellRenewed()
 	if c.wasUp || b.wantUp() {
 		_ = b.wake() // nothing stands in the way of a first attempt
 	}
 	b.arm()
+}
+
+func (b *backend) tellRenewed() {
+	b.sys.send(b.sys.supervisor, &renewedLife{pid: b.self.Id, life: b.life})
+}
+
+// standIn takes over from an actor that panicked in the middle of a change, as
+// far as it had come: one that leaves has only to go, and any other has its new
+// configuration already.
+func (b *backend) standIn() {
+	switch {
+	case b.cell.leaves.Load():
+		b.change = &change{leaves: true, closing: true, timer: time.NewTimer(0)}
+		b.retiring = true
+	case b.cell.changing.Swap(false):
+		b.tellRenewed()
+	}
 }
 
 // released brings up a backend whose namesake has left.
@@ -197,9 +218,8 @@ func (b *backend) released() {
 	if !b.held {
 		return
 	}
-	b.held, b.cfg.held = false, false
-	cfg := b.cfg
-	b.cell.Store(&cfg)
+	b.held = false
+	b.cell.held.Store(false)
 	if b.change == nil && b.wantUp() {
 		_ = b.wake() // nothing stands in the way of a first attempt
 	}

@@ -45,10 +45,6 @@ func (m *renewLife) settle(r renewal) { m.once.Do(func() { m.reply <- r }) }
 // Reject begins no life.
 func (m *renewLife) Reject(error) { m.settle(renewal{refusal: stoppingRefusal()}) }
 
-// closedLife reports that the connection of an incarnation is closed, so that
-// the next may begin: there are never two.
-type closedLife struct{ life uint64 }
-
 // turnsAway refuses a new call while the backend is drained. A job was accepted
 // before, and its record says so: it goes on.
 func (b *backend) turnsAway(o *offer) *broker.Refusal {
@@ -92,50 +88,30 @@ func (b *backend) tellIdle() {
 	b.idlers = nil
 }
 
-// renew ends the present life. One that is being opened is new already, one that
-// drains gives way to a new one anyhow, and an instance that is not up has
-// nothing to end.
+// renew ends the present life and begins the next, whose turn comes when this one
+// is closed. One that is being opened is new already, one that drains gives way
+// to a new one anyhow, and an instance that is not up has nothing to end.
 func (b *backend) renew(m *renewLife) {
 	if b.opening || b.blocked() || b.conn == nil && b.session != "" {
 		m.settle(renewal{})
 		return
 	}
-	ended := 0
+	conn, ended := b.conn, 0
 	for _, r := range b.runs {
 		if r.offer.call.Lane != broker.LaneControl && !slices.Contains(b.parked, r) {
 			ended++
 		}
 	}
-	conn := b.conn
 	if conn == nil {
-		b.restart()
-		m.settle(renewal{})
-		return
-	}
-	b.drop("an operator restarted it")
-	// Nobody opens a life before this one is gone.
-	b.opening, b.openCancel = true, func() {}
-	self, closed := b.self, &closedLife{life: b.life}
-	b.sys.work.Go(func() {
-		b.sys.closeNow(conn)
-		b.sys.send(self, closed)
 		m.settle(renewal{ended: ended})
-	})
-}
-
-func (b *backend) closedLife(m *closedLife) {
-	if m.life != b.life {
-		b.sys.stale.Add(1)
-		return
+	} else {
+		b.drop("an operator restarted it")
+		b.sys.work.Go(func() {
+			b.sys.closeNow(conn)
+			m.settle(renewal{ended: ended})
+		})
 	}
-	b.opening = false
-	if !b.blocked() { // else a change of the configuration begins the next life
-		b.restart()
-	}
-}
-
-// restart opens a life without regard to earlier failures.
-func (b *backend) restart() {
+	// Without regard to earlier failures.
 	b.backoff.Reset()
 	b.failures, b.backoffUntil, b.triedEarly = 0, time.Time{}, false
 	b.open()

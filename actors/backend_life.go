@@ -36,23 +36,42 @@ func (b *backend) unavailable() *broker.Refusal {
 		map[string]any{"backend": b.cfg.Name, "state": string(b.state), "cause": b.lastError})
 }
 
-// open starts one attempt, off the mailbox. There is never a second at once.
+// open starts one attempt, off the mailbox, when the life before is over. There is
+// never a second at once.
 func (b *backend) open() {
 	b.opening = true
 	b.setState(StateStarting)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), b.cfg.StartTimeout,
-		fmt.Errorf("it did not answer within %s", b.cfg.StartTimeout))
+	ctx, cancel := context.WithCancel(context.Background())
 	b.openCancel = cancel
-	self, life := b.self, b.life
+	self, life, upstream, limit, hear := b.self, b.life, b.cfg.Upstream, b.cfg.StartTimeout, b.ear(b.incarnation+1)
+	before, over := b.cell.turns.next(b.sys)
 	b.sys.work.Go(func() {
 		defer cancel()
 		m := &opened{life: life, sys: b.sys}
-		m.conn, m.err = openUpstream(ctx, b.cfg.Upstream, b.ear(b.incarnation+1))
-		if m.err != nil && context.Cause(ctx) != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			m.err = errStart{m.err}
+		select {
+		case <-before:
+			m.conn, m.err = attempt(ctx, upstream, hear, limit)
+		case <-ctx.Done():
+			m.err = ctx.Err()
+		}
+		if m.conn == nil {
+			over()
+		} else {
+			m.conn = &lived{Conn: m.conn, over: over}
 		}
 		b.sys.send(self, m)
 	})
+}
+
+// attempt opens an upstream within a limit.
+func attempt(ctx context.Context, u Upstream, hear broker.Hear, limit time.Duration) (broker.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it did not answer within %s", limit))
+	defer cancel()
+	conn, err := openUpstream(ctx, u, hear)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = errStart{err}
+	}
+	return conn, err
 }
 
 // errStart is a start that ran out of time.
@@ -101,7 +120,7 @@ func (b *backend) opened(m *opened) {
 		return
 	}
 	b.relisting = false
-	b.conn, b.inc = m.conn, m.conn.Incarnation()
+	b.conn, b.inc = m.conn, m.conn.Incarnation() // a panic in the latter leaves it to Reject
 	b.incarnation++
 	b.failures, b.lastError, b.triedEarly = 0, "", false
 	b.backoffUntil = time.Time{}
@@ -276,10 +295,19 @@ func (b *backend) giveUp() {
 	b.setState(StateStopped)
 	if c := b.change; c != nil {
 		c.timer.Stop()
-		if c.leaves {
-			b.sys.send(b.sys.supervisor, &gone{pid: b.self.Id})
-		}
 	}
+}
+
+// tellGone tells the supervisor that a backend has left, when its program has.
+func (b *backend) tellGone() {
+	if b.change == nil || !b.change.leaves {
+		return
+	}
+	m, ended := &gone{pid: b.self.Id}, b.cell.turns.ended()
+	b.sys.work.Go(func() {
+		<-ended
+		b.sys.send(b.sys.supervisor, m)
+	})
 }
 
 func (b *backend) view() BackendView {

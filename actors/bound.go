@@ -212,7 +212,7 @@ func (s *supervisor) openBound(ctx actor.Context, m *openBound) {
 		return
 	}
 	cfg.Eager = false
-	pid := s.spawnBackend(ctx, cfg, m.id)
+	pid := s.spawnBackend(ctx, cfg, m.id, false)
 	if pid == nil {
 		m.settle(stoppingRefusal().Retry(time.Second))
 		return

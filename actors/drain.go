@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,7 +13,9 @@ import (
 )
 
 // This file is how an operator drains and renews the actors of a backend: the
-// shared one and those of sessions. *System is drain.Backends.
+// shared one and those of sessions. *System is drain.Backends. An instance that a
+// session brought under the name is drained with them, but is its session's to
+// restart.
 
 // drainBackend has every actor of a backend refuse new calls, or (nil) take
 // them again. The supervisor does it, because it also spawns them.
@@ -44,7 +47,7 @@ func (s *supervisor) drain(m *drainBackend) {
 	} else {
 		s.sys.drains.Store(m.backend, m.notice)
 	}
-	for _, pid := range s.sys.actorsOf(m.backend) {
+	for _, pid := range append(s.sys.actorsOf(m.backend), s.sys.broughtAs(m.backend)...) {
 		s.sys.send(pid, &setDraining{notice: m.notice})
 	}
 	m.settle(nil)
@@ -58,6 +61,17 @@ func (s *System) actorsOf(backend string) (all []*actor.PID) {
 	s.instances.Range(func(k, pid any) bool {
 		if strings.HasPrefix(k.(string), backend+"\x00") {
 			all = append(all, pid.(*actor.PID))
+		}
+		return true
+	})
+	return all
+}
+
+// broughtAs lists the actors of instances that sessions brought under a name.
+func (s *System) broughtAs(backend string) (all []*actor.PID) {
+	s.bound.Range(func(_, v any) bool {
+		if ref := v.(*boundRef); ref.cfg.Name == backend {
+			all = append(all, ref.pid)
 		}
 		return true
 	})
@@ -94,7 +108,8 @@ func (s *System) AwaitIdle(ctx context.Context, backend string) int {
 	var replies []chan struct{}
 	waiting, done := context.WithCancel(ctx)
 	defer done()
-	for _, pid := range s.actorsOf(backend) {
+	all := append(s.actorsOf(backend), s.broughtAs(backend)...)
+	for _, pid := range all {
 		reply := make(chan struct{}, 1)
 		s.send(pid, &awaitIdle{reply: reply, left: waiting.Done()})
 		replies = append(replies, reply)
@@ -108,7 +123,7 @@ func (s *System) AwaitIdle(ctx context.Context, backend string) int {
 	left := 0
 	looking, cancel := context.WithTimeout(context.WithoutCancel(ctx), viewLimit)
 	defer cancel()
-	for _, pid := range s.actorsOf(backend) {
+	for _, pid := range all {
 		view := make(chan BackendView, 1)
 		s.send(pid, &viewBackend{reply: view})
 		select {
@@ -124,13 +139,10 @@ func (s *System) AwaitIdle(ctx context.Context, backend string) int {
 // ended is how many calls still ran. An actor that serves only sessions' own
 // instances is left alone.
 func (s *System) Renew(ctx context.Context, backend string) (ended int, refusal *broker.Refusal) {
-	perSession := false
-	if v, ok := s.backends.Load(backend); ok {
-		perSession = v.(*backendRef).cfg.PerSession
-	}
 	pids := s.actorsOf(backend)
-	if perSession {
-		pids = pids[1:]
+	if v, ok := s.backends.Load(backend); ok && v.(*backendRef).cfg.PerSession {
+		shared := v.(*backendRef).pid
+		pids = slices.DeleteFunc(pids, func(pid *actor.PID) bool { return pid == shared })
 	}
 	var replies []chan renewal
 	for _, pid := range pids {

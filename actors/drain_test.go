@@ -199,3 +199,31 @@ func TestAWaitForAnIdleBackendEndsWithIt(t *testing.T) {
 		w.boot()
 	})
 }
+
+// An instance that a session brought hears of the drain and of its end, whichever
+// came first, and is not restarted with the others.
+func TestADrainReachesWhatSessionsBrought(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := bound(t)
+			brought := func() Reply { return w.do(bindTo("key-one", "one")) }
+			if first {
+				brought()
+			}
+			w.drainBackend(byAnn)
+			if code := w.code(brought()); code != broker.CodeBackendDraining {
+				t.Errorf("drained, and refused with %s", code)
+			}
+			if _, r := w.Renew(context.Background(), "b"); r != nil {
+				t.Error(r)
+			}
+			w.drainBackend(nil)
+			if r := brought(); r.Refusal != nil {
+				t.Errorf("after the resume: %+v", r)
+			}
+			if left := w.AwaitIdle(context.Background(), "b"); left != 0 {
+				t.Errorf("%d are left", left)
+			}
+		})
+	}
+}

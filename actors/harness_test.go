@@ -181,6 +181,8 @@ type faults struct {
 	down atomic.Bool
 	late atomic.Bool // creations fail after they took effect
 	deaf atomic.Bool // events of no other write fail
+	// catalogs says when they are saved; nil: at once.
+	catalogs atomic.Pointer[stalledCatalogs]
 }
 
 var errDown = errors.New("the disk is gone")
@@ -214,6 +216,9 @@ func (f *faults) SaveCatalog(ctx context.Context, c broker.StoredCatalog, events
 	if f.down.Load() {
 		return errDown
 	}
+	if s := f.catalogs.Load(); s != nil {
+		s.wait()
+	}
 	return f.Journal.SaveCatalog(ctx, c, events...)
 }
 
@@ -239,6 +244,12 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.Buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
 }
 
 // start brings up a system with one backend "b" on up. change may alter what

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -148,8 +147,8 @@ func (s *supervisor) sourcesAfter(m *reconfigureAll) map[string]*catalog.Source 
 func (s *supervisor) configure(ctx actor.Context, cfg BackendConfig, m *reconfigureAll) {
 	v, had := s.sys.backends.Load(cfg.Name)
 	if !had {
-		cfg.held = s.isLeaving(cfg.Name)
-		s.spawnBackend(ctx, cfg, "")
+		s.keeping(cfg.Name).know(cfg.Told)
+		s.spawnBackend(ctx, cfg, "", s.isLeaving(cfg.Name))
 		return
 	}
 	ref, renew := v.(*backendRef), m.Renew[cfg.Name]
@@ -158,8 +157,7 @@ func (s *supervisor) configure(ctx actor.Context, cfg BackendConfig, m *reconfig
 		return
 	case ref.cfg.PerSession != cfg.PerSession: // other actors answer from now on
 		s.remove(ref, m.Drain)
-		cfg.held = s.isLeaving(cfg.Name)
-		s.spawnBackend(ctx, cfg, "")
+		s.spawnBackend(ctx, cfg, "", s.isLeaving(cfg.Name))
 		return
 	}
 	if renew {
@@ -233,8 +231,11 @@ func (s *supervisor) gone(m *gone) {
 			s.sys.send(t.pid, &backendGone{})
 		}
 	}
-	if ref, ok := s.sys.backends.Load(name); ok && !s.isLeaving(name) {
-		s.sys.send(ref.(*backendRef).pid, &release{})
+	if s.isLeaving(name) {
+		return
+	}
+	for _, pid := range s.sys.actorsOf(name) {
+		s.sys.send(pid, &release{})
 	}
 }
 
@@ -277,11 +278,4 @@ func (j *job) backendGone() {
 	if j.step == stepTrack {
 		j.finish(j.sys.unconfigured(j.record))
 	}
-}
-
-// newCell holds what a backend's actor is made of.
-func newCell(cfg BackendConfig) *atomic.Pointer[BackendConfig] {
-	cell := &atomic.Pointer[BackendConfig]{}
-	cell.Store(&cfg)
-	return cell
 }

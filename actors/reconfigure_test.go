@@ -570,3 +570,138 @@ func TestCallsDuringManyChangesAreEachAnsweredOnce(t *testing.T) {
 		}
 	})
 }
+
+// A catalog that waits to be kept may be that of a backend which is taken out, or
+// which another program answers for, before its turn comes.
+func TestACatalogThatWaitsToBeKeptIsNotKeptForAnother(t *testing.T) {
+	fails := &upstream{open: func(context.Context, int) (*conn, error) { return nil, &broker.OpenError{Cause: "no such program"} }}
+	for name, after := range map[string][]BackendConfig{"taken out": nil, "another program, which does not list": {backendOn("b", fails, 1)}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				up, say := listing(described("echo", "One."))
+				w := start(t, up, func(o *Options) {
+					o.Backends[0].Eager, o.Backends[0].Origin = true, "first"
+					o.Fatal = func(reason string) { t.Error(reason) }
+				})
+				synctest.Wait()
+				saved := make(chan struct{})
+				stalled := &stalledCatalogs{saving: make(chan struct{}), until: saved}
+				w.faults.catalogs.Store(stalled)
+				say(described("echo", "Two."))
+				w.relist()
+				<-stalled.saving // the save of it runs
+				say(described("echo", "Three."))
+				w.relist()
+				w.mustReload([]string{"b"}, nil, after...)
+				close(saved)
+				elapse(reapEvery)
+				synctest.Wait()
+				if c := w.storedOf("b"); c.Origin != "first" || len(c.Tools) != 1 {
+					t.Errorf("kept %+v", c)
+				}
+				w.mustReload([]string{"b"}, nil, backendOn("b", &upstream{}, 1))
+				if r := w.do(); r.Answer == nil {
+					t.Errorf("afterwards: %+v", r)
+				}
+				synctest.Wait()
+				if c := w.storedOf("b"); c.Origin != "b" || len(c.Tools) != 1 {
+					t.Errorf("then kept %+v", c)
+				}
+			})
+		})
+	}
+}
+
+// stalledCatalogs has the first save wait.
+type stalledCatalogs struct {
+	once   sync.Once
+	saving chan struct{}
+	until  <-chan struct{}
+}
+
+func (s *stalledCatalogs) wait() {
+	s.once.Do(func() {
+		close(s.saving)
+		<-s.until
+	})
+}
+
+// Instances of sessions wait for the shared one that they come in the place of,
+// and no longer.
+func TestInstancesOfSessionsWaitForTheNamesakeThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		only, up := &exclusive{t: t}, newRunning()
+		only.guard(&up.upstream)
+		w := start(t, &up.upstream, one)
+		runs := w.async(context.Background())
+		synctest.Wait()
+		next := only.guard(&upstream{})
+		cfg := backendOn("b", next, 1)
+		cfg.PerSession = true
+		w.mustReload([]string{"b"}, nil, cfg)
+		waits := w.async(context.Background())
+		synctest.Wait()
+		if next.attempts() != 0 {
+			t.Fatal("it was started beside its namesake")
+		}
+		close(up.gate)
+		if r := <-runs; r.Answer == nil {
+			t.Fatalf("%+v", r)
+		}
+		began := time.Now()
+		if r := <-waits; r.Answer == nil || time.Since(began) != 0 {
+			t.Fatalf("after %s: %+v", time.Since(began), r)
+		}
+	})
+}
+
+// What is held for a namesake is held by the actor that stands in for it, too.
+func TestAPanicReleasesNothingThatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		only, up := &exclusive{t: t}, newRunning()
+		only.guard(&up.upstream)
+		w := start(t, &up.upstream, one)
+		runs := w.async(context.Background())
+		synctest.Wait()
+		next := only.guard(&upstream{})
+		eager := backendOn("b", next, 1)
+		eager.Eager = true
+		w.mustReload(nil, nil)
+		w.mustReload(nil, nil, eager)
+		w.mustReload(nil, []string{"b"}, eager) // it is held still
+		pid, _ := w.sharedBackend("b")
+		w.send(pid, panicking)
+		synctest.Wait()
+		if next.attempts() != 0 {
+			t.Fatal("it was started beside its namesake")
+		}
+		close(up.gate)
+		<-runs
+		synctest.Wait()
+		if next.attempts() != 1 {
+			t.Fatal("it was not released")
+		}
+	})
+}
+
+func TestABackendThatPanicsWhileItLeavesIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		only, up := &exclusive{t: t}, newRunning()
+		only.guard(&up.upstream)
+		w := start(t, &up.upstream, one, func(o *Options) { o.Backends[0].Eager = true })
+		runs := w.async(context.Background())
+		synctest.Wait()
+		w.mustReload(nil, nil)
+		w.leaving.Range(func(_, v any) bool {
+			w.send(v.(*leavingRef).pid, panicking)
+			return true
+		})
+		if code := w.code(<-runs); code != broker.CodeOutcomeUnknown {
+			t.Errorf("what ran got %s", code)
+		}
+		synctest.Wait()
+		if v := w.Backends(context.Background()); len(v) != 0 || up.attempts() != 1 || !isClosed(up.last().done) {
+			t.Errorf("left: %+v, after %d starts", v, up.attempts())
+		}
+	})
+}

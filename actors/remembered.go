@@ -121,6 +121,25 @@ func (s *System) writeAsked(ctx context.Context, session string, asked map[strin
 	return err
 }
 
+// rememberAll keeps what the sessions that are here ask for in a journal that
+// may say otherwise of them.
+func (s *System) rememberAll() {
+	if s.opts.Records == nil {
+		return
+	}
+	s.work.Go(func() {
+		s.sessions.Range(func(key, v any) bool {
+			session := key.(string)
+			<-v.(*sessionRef).recalled
+			_, err := s.opts.Records.Record(askedKind, session)
+			if len(s.subs.asked(session)) > 0 || !errors.Is(err, broker.ErrRecordNotFound) {
+				s.remember(context.Background(), session)
+			}
+			return !s.closing.Load()
+		})
+	})
+}
+
 // unremember drops what a session asked for, at its end.
 func (s *System) unremember(session string) {
 	if s.opts.Records == nil {

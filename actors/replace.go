@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"berth/broker"
+	"berth/broker/catalog"
 )
 
 // This file is what the actors do when the journal is replaced under them: no
@@ -52,7 +53,9 @@ func (m *journalReplaced) Reject(error) { m.settle() }
 
 // Replaced takes what another journal holds: work that is followed is followed
 // again, a backend that has not listed in this life of the broker is served as
-// it is stored there, and the lists of the others are kept there.
+// it is stored there, and the lists of the others are kept there, against what
+// it had told and accepted of them. What sessions that are here ask for is kept
+// there, too.
 func (s *System) Replaced(f Found) {
 	done := make(chan struct{})
 	s.send(s.supervisor, &journalReplaced{found: f, done: done})
@@ -67,20 +70,42 @@ func (s *supervisor) replaced(ctx actor.Context, m *journalReplaced) {
 	}
 	for _, src := range s.sources {
 		c, known := stored[src.Backend]
-		switch {
-		case src.Native || src.Surface != nil:
-		case src.Listed && !src.Stale:
-			s.keeping(src.Backend).changed = true
-		case known && c.Origin == s.origin(src.Backend):
-			src.Listed, src.Stale, src.Server, src.Tools = true, true, c.Server, c.Tools
-			if src.Rules.Pin {
-				src.Accepted = c.Tools
-			}
+		if src.Native || src.Surface != nil {
+			continue
 		}
+		s.replacedCatalog(src, c, known && c.Origin == s.origin(src.Backend))
 	}
+	s.counted = 0 // none of the costs is known to be there
 	s.rebuild()
 	s.keepChanged()
 	s.resume(ctx, m.found.Tracked)
+	s.sys.rememberAll()
+}
+
+// replacedCatalog takes what another journal has of a backend, if it knows it.
+func (s *supervisor) replacedCatalog(src *catalog.Source, c broker.StoredCatalog, known bool) {
+	k := s.keeping(src.Backend)
+	// What was told is in the journal before. What stands is told in this one,
+	// unless it was told there.
+	k.told, k.events = map[string]bool{}, nil
+	if !known {
+		k.changed = k.changed || src.Listed
+		return
+	}
+	k.know(c.Told)
+	switch {
+	case !src.Listed || src.Stale:
+		src.Listed, src.Stale, src.Server, src.Tools = true, true, c.Server, c.Tools
+		if src.Rules.Pin {
+			src.Accepted = c.Tools
+		}
+	case src.Rules.Pin:
+		src.Accepted = catalog.Accept(c.Tools, src.Tools)
+		k.changed = true
+	default:
+		k.say(catalog.Changes(src.Backend, c.Tools, src.Tools))
+		k.changed = true
+	}
 }
 
 // resume follows the work of records that a recovery left Running.

@@ -208,7 +208,7 @@ func (s *supervisor) started(ctx actor.Context) {
 	}
 	s.rebuild()
 	for _, cfg := range s.sys.opts.Backends {
-		s.spawnBackend(ctx, cfg, "")
+		s.spawnBackend(ctx, cfg, "", false)
 	}
 	s.keepChanged()
 	s.resume(ctx, s.sys.opts.Tracked)
@@ -232,10 +232,12 @@ func (s *supervisor) stopTimers() {
 	}
 }
 
-func (s *supervisor) spawnBackend(ctx actor.Context, cfg BackendConfig, session string) *actor.PID {
+// spawnBackend makes a backend's actor. One that is held comes up when it is
+// released.
+func (s *supervisor) spawnBackend(ctx actor.Context, cfg BackendConfig, session string, held bool) *actor.PID {
 	s.spawned++ // one of the same name may still be leaving
 	name := "backend/" + cfg.Name + "/" + strconv.FormatUint(s.spawned, 10)
-	sys, cell := s.sys, newCell(cfg)
+	sys, cell := s.sys, newCell(cfg, held)
 	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newBackend(sys, cell, session) },
 		actor.WithMailbox(mailbox(backendMailbox))), name)
 	if err != nil {
@@ -339,7 +341,7 @@ func (s *supervisor) openInstance(ctx actor.Context, m *openInstance) {
 	}
 	cfg := ref.(*backendRef).cfg
 	cfg.Eager = false
-	pid := s.spawnBackend(ctx, cfg, m.session)
+	pid := s.spawnBackend(ctx, cfg, m.session, s.isLeaving(cfg.Name))
 	if pid != nil {
 		s.sys.instances.Store(key, pid)
 	}

@@ -180,7 +180,7 @@ func (s *supervisor) tell(snapshot *catalog.Snapshot) {
 func (s *supervisor) keepChanged() {
 	s.keepCosts()
 	for name, k := range s.keeps {
-		if k.changed && k.running == nil {
+		if s.keepable(name, k) && k.running == nil {
 			k.running = s.keep(name, k, nil)
 		}
 	}
@@ -190,10 +190,17 @@ func (s *supervisor) keepChanged() {
 func (s *supervisor) keepLast() {
 	s.keepCosts()
 	for name, k := range s.keeps {
-		if k.changed {
+		if s.keepable(name, k) {
 			s.keep(name, k, k.running)
 		}
 	}
+}
+
+// keepable says whether there is something to keep of a backend. There is not of
+// one that was taken out, or is reached as something else and has not listed.
+func (s *supervisor) keepable(name string, k *keeping) bool {
+	src, configured := s.sources[name]
+	return k.changed && (name == catalog.NativeName || configured && src.Listed)
 }
 
 // keep stores a backend's catalog and its events once after is closed.

@@ -87,6 +87,7 @@ func TestADelayedWriteIsToldAtOnceAndJournalledWhenTheJournalIsBack(t *testing.T
 		if !strings.Contains(w.log.String(), "a journal write of a job is delayed") {
 			t.Error("the log says nothing")
 		}
+		synctest.Wait()
 		noticed := along.events[len(along.events)-1].CreatedAt
 		w.faults.down.Store(false)
 		elapse(2 * time.Minute)

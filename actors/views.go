@@ -261,6 +261,10 @@ func (s *System) Stop(ctx context.Context) {
 			s.stopActor(pid.(*actor.PID))
 			return true
 		})
+		s.bound.Range(func(_, v any) bool {
+			s.stopActor(v.(*boundRef).pid)
+			return true
+		})
 		s.leaving.Range(func(_, v any) bool {
 			s.stopActor(v.(*leavingRef).pid)
 			return true

@@ -232,6 +232,10 @@ func openBolt(path string, readOnly bool) (db *bbolt.DB, file *os.File, err erro
 	opts := &bbolt.Options{
 		Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true, ReadOnly: readOnly,
 		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			// To open a pipe is to wait for whoever has its other end.
+			if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+				return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("it is no regular file")}
+			}
 			var err error
 			file, err = os.OpenFile(name, flag, mode)
 			return file, err

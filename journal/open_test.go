@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -389,5 +390,16 @@ func TestTheCountOfJobsIsThatOfTheirRecords(t *testing.T) {
 	}
 	if _, known := j.JobCount(); known {
 		t.Error("the count is known after a commit that may have happened")
+	}
+}
+
+// To open a pipe would wait for whoever has its other end, which may be nobody.
+func TestOpenRefusesAPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if j, err := journal.OpenReadOnly(path); err == nil {
+		t.Fatal(j.Close(), "it was opened")
 	}
 }

@@ -11,19 +11,43 @@ import (
 	"berth/broker/catalog/minimal"
 	"berth/broker/catalog/schema"
 	"berth/broker/catalog/search"
+	"berth/broker/shape"
 )
-
-// checker is a compiled input schema.
-type checker = *schema.Schema
 
 // MaxCheckedArguments is the size, in bytes, above which the arguments of an
 // upstream verb are passed on unchecked: the backend checks them anyway, and a
 // check costs several times their size.
 const MaxCheckedArguments = 1 << 20
 
-// lazily compiles raw at first use, once.
-func lazily(raw json.RawMessage) func() (checker, error) {
-	return sync.OnceValues(func() (checker, error) { return schema.Compile(raw) })
+// readSchema compiles the input schema, and says why the verb cannot be served
+// with it. One that is no object schema would make strict clients refuse the
+// whole list, and models' providers do the same with one that does not compile.
+func (v *Verb) readSchema(known *schema.Cache) string {
+	if v.InputSchema == nil {
+		return "Its inputSchema is not an object."
+	}
+	if typ := typeOf(v.InputSchema); typ != nil && string(typ) != `"object"` {
+		return "Its inputSchema does not describe an object."
+	}
+	v.schema, v.unreadable = known.Compile(v.InputSchema)
+	switch {
+	case errors.Is(v.unreadable, schema.ErrRemote):
+		return "The input schema refers to another document, which is not fetched."
+	case (errors.Is(v.unreadable, schema.ErrDialect) || errors.Is(v.unreadable, schema.ErrTooLarge)) && !v.Native, v.unreadable == nil:
+		return ""
+	}
+	return "The input schema cannot be used: " + v.unreadable.Error() + "."
+}
+
+// typeOf is the type that a schema names at its top, as it is written; nil: none.
+func typeOf(raw json.RawMessage) (typ json.RawMessage) {
+	members, _ := shape.Members(raw)
+	for _, m := range members {
+		if m.Name == "type" {
+			typ = m.Value
+		}
+	}
+	return typ
 }
 
 // Minimal is the smallest call that the input schema takes, as its arguments,
@@ -41,27 +65,17 @@ func (v *Verb) lazilyMinimal() func() (json.RawMessage, error) {
 }
 
 // Unchecked says why the arguments of v are not checked against its schema; it
-// is empty when they are. It compiles the schema at first use.
+// is empty when they are.
 func (v *Verb) Unchecked() string {
-	if v.compile == nil {
-		return "the entry has no input schema"
-	}
-	if _, err := v.compile(); err != nil {
-		return err.Error()
+	if v.unreadable != nil {
+		return v.unreadable.Error()
 	}
 	return ""
 }
 
-// Schema is the compiled input schema; it is an error when there is none or it
-// cannot be used. It is compiled at first use.
-func (v *Verb) Schema() (*schema.Schema, error) {
-	if v.compile == nil {
-		return nil, errNoSchema
-	}
-	return v.compile()
-}
-
-var errNoSchema = errors.New("the entry has no input schema")
+// Schema is the compiled input schema; it is an error when its dialect is not
+// known, or it is too large.
+func (v *Verb) Schema() (*schema.Schema, error) { return v.schema, v.unreadable }
 
 // Parameters lists the properties at the top of the input schema, by name.
 func (v *Verb) Parameters() []string { return parameters(v.InputSchema) }
@@ -69,14 +83,10 @@ func (v *Verb) Parameters() []string { return parameters(v.InputSchema) }
 // NormaliseArguments gives the arguments as the verb is to receive them: those
 // of a native verb by the rules of contracts/native.md section 1.7, others unchanged.
 func (v *Verb) NormaliseArguments(args json.RawMessage) json.RawMessage {
-	if !v.Native || v.compile == nil {
+	if !v.Native || v.schema == nil {
 		return args
 	}
-	s, err := v.compile()
-	if err != nil {
-		return args
-	}
-	return s.Normalise(args)
+	return v.schema.Normalise(args)
 }
 
 // CheckArguments judges arguments by the verb's input schema; those of a
@@ -84,13 +94,10 @@ func (v *Verb) NormaliseArguments(args json.RawMessage) json.RawMessage {
 // is nil when they fit, or when the schema cannot be used. The refusal names
 // at most five places, each with its rule and what was wanted, never a value.
 func (v *Verb) CheckArguments(args json.RawMessage) *broker.Refusal {
-	if v.compile == nil || (!v.Native && len(args) > MaxCheckedArguments) {
+	if v.schema == nil || (!v.Native && len(args) > MaxCheckedArguments) {
 		return nil
 	}
-	s, err := v.compile()
-	if err != nil {
-		return nil
-	}
+	s := v.schema
 	if v.Native {
 		refusal := s.NativeRefusal(s.Normalise(args))
 		if call, err := v.Minimal(); refusal != nil && err == nil {

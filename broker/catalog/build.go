@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"berth/broker"
-	"berth/broker/catalog/schema"
 	"berth/broker/catalog/search"
 	"berth/broker/shape"
 )
@@ -58,7 +57,7 @@ func (s *Snapshot) Selections() []string {
 func (s *Snapshot) HasSurface(name string) bool { return s.surfaces[name] }
 
 // Notes lists the upstream verbs that are served unchecked because their
-// schema cannot be used. It compiles every schema that was not needed yet.
+// schema is in a dialect that is not known here.
 func (s *Snapshot) Notes() []Quarantined {
 	var notes []Quarantined
 	for _, v := range s.every {
@@ -240,22 +239,13 @@ func (b *builder) record(s *Source, t broker.Tool) {
 		bad(code, reason)
 		return
 	}
-	if e.input != nil {
-		v.compile = lazily(e.input)
-		if err := schema.Remote(e.input); err != nil {
-			bad(CodeSchemaInvalid, "The input schema refers to another document, which is not fetched.")
-			return
-		}
+	if why := v.readSchema(b.settings.Schemas); why != "" {
+		bad(CodeSchemaInvalid, why)
+		return
 	}
 	v.minimal = v.lazilyMinimal()
-	if s.Native {
-		if why := v.Unchecked(); why != "" {
-			bad(CodeSchemaInvalid, "The input schema cannot be used: "+why+".")
-			return
-		}
-		if slices.Contains(s.Beside, t.Name) {
-			b.beside = append(b.beside, v)
-		}
+	if s.Native && slices.Contains(s.Beside, t.Name) {
+		b.beside = append(b.beside, v)
 	}
 	s.Rules.apply(v)
 	v.Held = v.Held || b.settings.holds(v)
@@ -352,10 +342,6 @@ func (b *builder) name() {
 			taken := b.byName[v.Name]
 			b.fault(Quarantined{Backend: v.Backend, Verb: v.Upstream, Code: CodeDuplicate, Fatal: v.Native, Extent: OutOfMerged,
 				Reason: "Its name " + v.Name + " is taken by " + taken.Upstream + " of " + taken.Backend + "."})
-		case v.InputSchema == nil:
-			// One such entry makes strict clients refuse the whole list.
-			b.fault(Quarantined{Backend: v.Backend, Verb: v.Upstream, Code: CodeSchemaInvalid, Extent: OutOfMerged,
-				Reason: "Its inputSchema is not an object, so a list of several backends cannot hold it."})
 		default:
 			b.byName[v.Name] = v
 		}

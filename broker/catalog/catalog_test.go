@@ -204,8 +204,13 @@ func TestQuarantine(t *testing.T) {
 			[]string{"x/a verb_schema_invalid all false"}, []string{"x__b"}},
 		{"an entry with another name", []Source{upstream("x", broker.Tool{Name: "a", Raw: json.RawMessage(`{"name":"b"}`)})},
 			[]string{"x/a verb_schema_invalid all false"}, nil},
-		{"no schema", []Source{upstream("x", tool("a", `"inputSchema":[]`), tool("b", `"description":""`), tool("c"))},
-			[]string{"x/a verb_schema_invalid merged false", "x/b verb_schema_invalid merged false"}, []string{"x__c"}},
+		{"no schema", []Source{upstream("x", tool("a", `"inputSchema":[]`), tool("b", `"description":""`), tool("c"), tool("d", `"inputSchema":true`), tool("e", `"inputSchema":null`))},
+			[]string{"x/a verb_schema_invalid all false", "x/b verb_schema_invalid all false", "x/d verb_schema_invalid all false", "x/e verb_schema_invalid all false"}, []string{"x__c"}},
+		{"a schema of no object", []Source{upstream("x", tool("a", `"inputSchema":{"type":"string"}`), tool("b", `"inputSchema":{"type":["object","null"]}`), tool("c", `"inputSchema":{"Type":"string"}`))},
+			[]string{"x/a verb_schema_invalid all false", "x/b verb_schema_invalid all false"}, []string{"x__c"}},
+		{"a schema that does not compile", []Source{upstream("x", tool("a", `"inputSchema":{"type":"object","properties":{"p":{"type":"nonsense"}}}`), tool("b", `"inputSchema":{"type":"object","properties":{"p":{"$ref":"#/nowhere"}}}`),
+			tool("c", `"inputSchema":{"type":"object","properties":{"p":{"pattern":"^(?!x)"}}}`), tool("d", `"inputSchema":{"$schema":"https://example.com/dialect","type":"object"}`))},
+			[]string{"x/a verb_schema_invalid all false", "x/b verb_schema_invalid all false"}, []string{"x__c", "x__d"}},
 		{"a broken glob", []Source{{Backend: "x", Listed: true, Tools: []broker.Tool{tool("a")}, Rules: Rules{Long: []string{"[", "a"}}}},
 			[]string{"x/[ glob_invalid noted false"}, []string{"x__a"}},
 		{"a glob that selects nothing", []Source{{Backend: "x", Listed: true, Tools: []broker.Tool{tool("a")}, Rules: Rules{Essential: []string{"b*", "a", "*"}}}, {Backend: "y", Rules: Rules{Essential: []string{"not up"}}}},
@@ -244,9 +249,29 @@ func TestQuarantine(t *testing.T) {
 }
 
 func TestAQuarantineOfTheMergedListLeavesTheExactProfileWhole(t *testing.T) {
-	s, _ := Build(1, []Source{native(), upstream("x", tool("a.b"), tool("a_b"), tool("odd", `"inputSchema":true`))})
-	if got, want := names(t, profile(t, s, "x")), []string{"a.b", "a_b", "job_status", "odd"}; !slices.Equal(got, want) {
+	s, _ := Build(1, []Source{native(), upstream("x", tool("a.b"), tool("a_b"))})
+	if got, want := names(t, profile(t, s, "x")), []string{"a.b", "a_b", "job_status"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Strict clients (the TypeScript SDK is one) refuse a whole list for one entry
+// whose members are not of the protocol's types.
+func TestAnEntryOfAMergedListHasTheFormsOfTheProtocolWhateverTheBackendSent(t *testing.T) {
+	s, _ := Build(1, []Source{upstream("x", tool("a", `"title":5`, `"description":null`, `"icons":"x"`, `"_meta":[]`, `"execution":"x"`, `"inputSchema":{}`, `"more":1`),
+		tool("b", `"title":"T"`, `"description":"D"`, `"inputSchema":{"properties":{"p":{}}}`))})
+	list, err := profile(t, s, "").Page("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`{"name":"x__a","inputSchema":{"type":"object"},"more":1,"annotations":`, `{"name":"x__b","title":"T","description":"D [list tail`, `"inputSchema":{"type":"object","properties":{"p":{}}}`} {
+		if !strings.Contains(string(list), want) && !strings.Contains(strings.ReplaceAll(string(list), `"description":" [list`, `"`), want) {
+			t.Errorf("%s is not in %s", want, list)
+		}
+	}
+	own, err := profile(t, s, "x").Page("")
+	if err != nil || !strings.Contains(string(own), `"title":5,"description":null,"icons":"x","_meta":[],"execution":"x","inputSchema":{}`) {
+		t.Errorf("its own profile has the backend's entry: %s, %v", own, err)
 	}
 }
 
@@ -427,7 +452,7 @@ func TestUnknownIsNotEmpty(t *testing.T) {
 func TestCheckArguments(t *testing.T) {
 	s := build(t, native(), upstream("x",
 		tool("n", `"inputSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}},"required":["n"]}`),
-		tool("odd", `"inputSchema":{"$ref":"#/$defs/none"}`)))
+		tool("odd", `"inputSchema":{"$schema":"https://example.com/dialect","type":"object"}`)))
 	p := profile(t, s, "")
 	n, _ := p.Resolve("x__n")
 	odd, _ := p.Resolve("x__odd")

@@ -21,12 +21,14 @@
 // Decided: a verb that a pinned backend adds is accepted, one that changes is
 // not, and one that goes away stays known, so that it cannot come back as another.
 //
-// Decided: an upstream verb whose input schema does not compile (an unknown
-// dialect, a reference to another document) is served and not checked, and
-// [Snapshot.Notes] says so: a backend that works today must not lose a verb
-// because of a schema that we cannot read.
+// Decided: a verb of a backend is quarantined for a schema that is no object's,
+// does not compile or refers to another document, in its backend's own profile
+// as well: that adds nothing and cuts no answer, and what is in no list and not
+// callable is so everywhere. Only a dialect that is not known here, and a size that
+// would take seconds to compile, say nothing about the schema: such a verb is
+// served unchecked, and [Snapshot.Notes] says so.
 //
 // A Snapshot and all that hangs on it is immutable and safe for concurrent
-// use; lists and compiled schemas are made at first use, once. Rebuilding
-// gives a new Snapshot.
+// use; lists are made at first use, once. Rebuilding gives a new Snapshot;
+// Settings.Costs and Settings.Schemas keep what it costs.
 package catalog

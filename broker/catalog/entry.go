@@ -68,8 +68,14 @@ func readEntry(tool broker.Tool) (entry, error) {
 	return e, nil
 }
 
+// forms are the members that the protocol knows, by what each begins with. One
+// that is otherwise makes strict clients refuse the whole list.
+var forms = map[string]byte{"title": '"', "description": '"', "icons": '[', "execution": '{', "outputSchema": '{', "_meta": '{'}
+
 // render gives the entry under another name: outputSchema left out unless it is
-// kept, annotations put in their place or at the end, the rest as it came.
+// kept, annotations put in their place or at the end, a member without its form
+// left out, an input schema without a type given the one that it must have, the
+// rest as it came.
 func (e entry) render(name string, keepOutput bool, annotations json.RawMessage) json.RawMessage {
 	var out bytes.Buffer
 	sep := byte('{')
@@ -82,7 +88,15 @@ func (e entry) render(name string, keepOutput bool, annotations json.RawMessage)
 	}
 	annotated := false
 	for _, m := range e.members {
+		if form, known := forms[m.Name]; known && m.Value[0] != form {
+			continue
+		}
 		switch m.Name {
+		case "inputSchema":
+			if e.input != nil && typeOf(e.input) == nil {
+				m.Value = typed(m.Value)
+			}
+			put(m.Raw, m.Value)
 		case "name":
 			put(m.Raw, []byte(`"`+name+`"`)) // an outward name needs no escape
 		case "outputSchema":
@@ -101,4 +115,13 @@ func (e entry) render(name string, keepOutput bool, annotations json.RawMessage)
 	}
 	out.WriteByte('}')
 	return out.Bytes()
+}
+
+// typed is a compact schema that names no type, with the one that it must have.
+func typed(schema []byte) []byte {
+	out := append([]byte(`{"type":"object"`), ',')
+	if len(schema) == len("{}") {
+		out = out[:len(out)-1]
+	}
+	return append(out, schema[1:]...)
 }

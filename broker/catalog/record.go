@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/broker/catalog/schema"
 	"berth/broker/shape"
 )
 
@@ -178,7 +179,8 @@ type Verb struct {
 	Listed          json.RawMessage // the entry of the merged list
 
 	description string
-	compile     func() (checker, error)
+	schema      *schema.Schema // nil: unreadable says why
+	unreadable  error
 	minimal     func() (json.RawMessage, error)
 	digest      func() string
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/broker/catalog/schema"
 	"berth/broker/shape"
 )
 
@@ -18,6 +19,8 @@ type Settings struct {
 	// Costs counts the listed forms of verbs and remembers them. Profiles with a
 	// list budget need it.
 	Costs *shape.Costs
+	// Schemas remembers compiled schemas from one build to the next; nil: nothing is.
+	Schemas *schema.Cache
 	// Starting makes a fault fatal that a backend's list caused: the process can
 	// still be stopped and its configuration changed.
 	Starting bool

@@ -42,7 +42,7 @@ type member struct {
 
 // Limits of what is read at all. They are far above any real configuration.
 const (
-	maxFile  = 4 << 20
+	MaxFile  = 4 << 20 // bytes; a reader may stop behind them
 	maxDepth = 64
 	maxNodes = 200_000
 )

@@ -49,8 +49,8 @@ func DefaultSettings() Settings {
 }
 
 func read(name string, data []byte) (*node, *Problem) {
-	if len(data) > maxFile {
-		return nil, &Problem{Message: fmt.Sprintf("the file is larger than %s", Size(maxFile))}
+	if len(data) > MaxFile {
+		return nil, &Problem{Message: fmt.Sprintf("the file is larger than %s", Size(MaxFile))}
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	lower := strings.ToLower(name)

@@ -279,7 +279,7 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 		t.Errorf("settings\n got %+v\nwant %+v", got, want)
 	}
 	broker := Broker{Listen: "127.0.0.1:7420", DrainTimeout: 10 * time.Second, MaxSessions: 10000, MaxCallsPerSession: 256, MaxStreams: 4096,
-		MaxBody: 64 << 20, MaxBytesInFlight: 256 << 20, LogLevel: "info", Access: "seed", Tracing: Tracing{Sample: 1}}
+		MaxBody: 64 << 20, MaxBytesInFlight: 256 << 20, LogLevel: "info", Access: "seed", AgentWake: AgentWake{DeliveryMode: "StoredWake"}, Tracing: Tracing{Sample: 1}}
 	if got := Default().Broker; !reflect.DeepEqual(got, broker) {
 		t.Errorf("broker\n got %+v\nwant %+v", got, broker)
 	}

@@ -261,7 +261,7 @@ func TestTheTextOfAnErrorIsBounded(t *testing.T) {
 	if text := (&Invalid{Name: "a.yaml", Problems: got}).Error(); !strings.HasSuffix(text, "a.yaml: and 950 more problems") {
 		t.Errorf("the text ends in %q", text[len(text)-80:])
 	}
-	if got := problems(t, "a.json", strings.Repeat(" ", maxFile+1)); !strings.Contains(got[0].Message, "larger than 4MiB") {
+	if got := problems(t, "a.json", strings.Repeat(" ", MaxFile+1)); !strings.Contains(got[0].Message, "larger than 4MiB") {
 		t.Errorf("%+v", got)
 	}
 }

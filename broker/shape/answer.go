@@ -3,6 +3,7 @@ package shape
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 )
 
 // ErrNotToolResult is a result without a list of content blocks.
@@ -205,4 +206,17 @@ func CountResult(counter Counter, result json.RawMessage, l Limits) Count {
 		return measure(counter, l, string(result))
 	}
 	return measure(counter, l, a.counted()...)
+}
+
+// repeats reports whether the structured content says nothing that a text block
+// does not: servers that answer a text put it there once more, as a member.
+func (a *answer) repeats() bool {
+	members, err := Members(a.structured)
+	if err != nil || len(members) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(members, func(m Member) bool {
+		said, isText := Text(m.Value)
+		return !isText || !slices.ContainsFunc(a.blocks, func(b block) bool { return b.kind == "text" && b.text == said })
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base32"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -41,6 +42,7 @@ type Kept struct {
 	First   int // the first that the caller was not given
 	Dropped int // units that were over MaxKept and are not kept
 	Budget  Budget
+	Repeats bool // all that it says stands in another piece or in what was given, too
 
 	text string // of bytes; of items and blocks a compact array
 	list list
@@ -94,4 +96,10 @@ func keepBlocks(handle string, blocks []block, b Budget) Kept {
 	}
 	text.WriteByte(']')
 	return keepList(handle, UnitBlocks, newList(text.String(), 0, text.Len()), 0, b)
+}
+
+// OnlyRepeat reports whether an answer of which these pieces were kept was given
+// whole all the same: they only repeat it.
+func OnlyRepeat(keep []Kept) bool {
+	return !slices.ContainsFunc(keep, func(k Kept) bool { return !k.Repeats })
 }

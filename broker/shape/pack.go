@@ -343,6 +343,7 @@ func (p *packer) leaveStructured() error {
 		text = string(compact)
 	}
 	k := keepText(h, text, 0, p.budget)
+	k.Repeats = p.answer.repeats()
 	p.step(stepStructured)
 	p.keep = append(p.keep, k)
 	p.footer.add(line{unit: UnitBytes, what: "structuredContent: ", total: len(text), handle: h, dropped: k.Dropped})

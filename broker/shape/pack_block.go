@@ -110,6 +110,7 @@ func (p *packer) cutStructured() error {
 	if err != nil {
 		compact = p.answer.structured
 	}
+	repeats, before := p.answer.repeats(), len(p.keep)
 	done, err := p.cutText(texts.counted(), string(compact), true, "structuredContent: ", func(text, step string) {
 		p.answer.structured = json.RawMessage(text)
 		if step != stepItems {
@@ -123,6 +124,9 @@ func (p *packer) cutStructured() error {
 		if err := p.leaveStructured(); err != nil {
 			return err
 		}
+	}
+	for i := range p.keep[before:] {
+		p.keep[before+i].Repeats = repeats
 	}
 	p.answer.blocks = append(slices.Clone(p.answer.blocks), textBlock(p.footer.text(p.limits)))
 	return nil

@@ -100,7 +100,10 @@ func (s *Store) Put(now time.Time, who broker.Principal, keep []Kept, then any) 
 	s.expire(now)
 	d := &delivery{open: map[string]bool{}, then: then}
 	for _, k := range keep {
-		d.open[k.Handle] = true
+		d.open[k.Handle] = !k.Repeats
+		if k.Repeats {
+			continue
+		}
 		if k.Dropped > 0 {
 			d.open[k.Handle+" dropped"] = true // nobody will ever see the last part
 		}

@@ -156,6 +156,43 @@ func TestWhatWaitsForTheLastPartIsGivenOnce(t *testing.T) {
 	deliver(s, "m_a", Page{Count: 3}, false) // nobody can have seen it all
 }
 
+// A server that answers a text says it once more in its structured content, which
+// is left out first: who has read the text has read the answer.
+func TestWhatOnlyRepeatsATextIsNotWaitedFor(t *testing.T) {
+	long := strings.Repeat("a line of text\\n", 1000)
+	for name, tt := range map[string]struct {
+		content, structured string
+		budget              Budget
+		pieces              int // that are waited for
+	}{
+		"the text is cut, too":       {`{"type":"text","text":"` + long + `"}`, `{"content":"` + long + `"}`, 500, 1},
+		"the text fits":              {`{"type":"text","text":"` + long + `"}`, `{"content":"` + long + `"}`, 20_000, 0},
+		"it says more":               {`{"type":"text","text":"` + long + `"}`, `{"content":"` + long + `","n":1}`, 20_000, 1},
+		"it says something else":     {`{"type":"text","text":"found it"}`, `{"content":"` + long + `"}`, 500, 1},
+		"it is cut beside a summary": {`{"type":"text","text":"three"}`, `{"items":["` + long + `","` + long + `"]}`, 5_000, 1},
+	} {
+		n := 0
+		shaped, err := Shape([]byte(`{"content":[`+tt.content+`],"structuredContent":`+tt.structured+`}`), Limits{Budget: tt.budget, CanMore: true}, &bytesCounter{},
+			func() (string, error) { n++; return fmt.Sprintf("m_%d", n), nil })
+		if err != nil || len(shaped.Keep) == 0 {
+			t.Fatalf("%s: %d pieces, %v", name, len(shaped.Keep), err)
+		}
+		s := NewStore(StoreOptions{})
+		s.Put(started, alice, shaped.Keep, "marks")
+		waited, complete := 0, OnlyRepeat(shaped.Keep)
+		for _, k := range shaped.Keep {
+			if k.Repeats {
+				continue
+			}
+			waited++
+			_, complete = s.Delivered(started, alice, k.Handle, Page{Offset: k.First, Count: k.Total})
+		}
+		if waited != tt.pieces || !complete {
+			t.Errorf("%s: waited for %d of %d pieces, want %d; complete: %v", name, waited, len(shaped.Keep), tt.pieces, complete)
+		}
+	}
+}
+
 func TestPagesOfAnyOffset(t *testing.T) {
 	text := keepText("m_a", "aé漢b", 0, 500)
 	array := `[1,22,333]`

@@ -11,6 +11,7 @@ import (
 	"berth/broker/catalog"
 	"berth/broker/catalog/catalogtest"
 	"berth/broker/catalog/parity"
+	"berth/broker/catalog/schema"
 	"berth/broker/catalog/search"
 	"berth/broker/shape"
 	"berth/broker/shape/o200k"
@@ -40,7 +41,7 @@ func measureCatalog(_ context.Context, _ *lab, r *report) error {
 	for _, l := range catalogtest.Generate(catalogSize) {
 		sources = append(sources, catalog.Source{Backend: l.Backend, Listed: true, Tools: l.Tools, Rules: catalog.Rules{TrustAnnotations: true}})
 	}
-	settings := catalog.Settings{Costs: shape.NewCosts(o200k.Counter{}, nil),
+	settings := catalog.Settings{Costs: shape.NewCosts(o200k.Counter{}, nil), Schemas: &schema.Cache{},
 		Profiles: []catalog.ProfileSpec{{Name: "editor", MaxTools: 40, Select: []catalog.Selector{{ReadsOnly: true}, {Verb: "*"}}}}}
 	snapshot, _, faults := parity.Build(1, sources, settings)
 	if len(faults) > 0 {

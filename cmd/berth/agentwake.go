@@ -13,6 +13,7 @@ import (
 	"berth/broker"
 	"berth/broker/native"
 	"berth/broker/native/board"
+	"berth/broker/native/status"
 	"berth/transport/guard"
 )
 
@@ -24,6 +25,20 @@ func (b *running) openBoard(server broker.ServerInfo) *native.Verbs {
 		AgentWake: board.AgentWake{ParticipantKey: c.ParticipantKey, DeliveryMode: c.DeliveryMode, Runtime: c.Runtime, SessionID: c.SessionID,
 			Command: c.Command, WorkingDirectory: c.WorkingDirectory}})
 	return board.NewFamily(b.board, native.Options{RuntimeID: b.runtimeID, Server: server, Now: time.Now, Log: b.log})
+}
+
+// listSignals lists the board's signals for enumerate. None is addressed to a
+// captain, of which this broker has none.
+func (b *running) listSignals(q status.Query) (any, error) {
+	if q.ToCaptainID != "" {
+		return broker.NewPage[board.SignalRow](q.Page, nil, 0, 0), nil
+	}
+	page, err := b.board.Signals(board.SignalQuery{Type: q.SignalType, UnreadOnly: q.UnreadOnly, CreatedAfter: q.CreatedAfter,
+		CreatedBefore: q.CreatedBefore, WithPayload: q.IncludePayload}, q.Page)
+	if err != nil {
+		return nil, native.Unreadable(b.log, err)
+	}
+	return page, nil
 }
 
 // boardOf posts to the broker's board, which is opened after the journal.

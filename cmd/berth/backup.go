@@ -31,7 +31,7 @@ func newBackupCommand(a *app) *cobra.Command {
 		Short: "Write a verified copy of the journal into one file",
 		Long: "Copy the journal and its large results into FILE (ZIP, mode 0600), from the running broker or,\n" +
 			"when none runs, from the state directory. The copy is opened on its own, checked and counted, and FILE\n" +
-			"gets its name, in place of what stood there, only when it is whole. No token is in it; the settings of\n" +
+			"gets its name, in place of an older backup, only when it is whole. No token is in it; the settings of\n" +
 			"the running broker are, with every secret as [REDACTED]. The results of jobs are in it: keep FILE as\n" +
 			"private as the state directory.",
 		Args: exactly("FILE"),

@@ -62,6 +62,14 @@ func (w *wire) board() room {
 	return r
 }
 
+// unread counts the signals that nobody marked as read.
+func unread(t *testing.T, w *wire) int {
+	t.Helper()
+	var page struct{ TotalRecords int }
+	w.tool("enumerate", map[string]any{"entityType": "signals", "unreadOnly": true}, &page)
+	return page.TotalRecords
+}
+
 // Row 10 and the board's part of what survives kill -9.
 func TestTheBoardAndItsBannerSurviveAKill(t *testing.T) {
 	h := newHouse(t)
@@ -98,8 +106,19 @@ func TestTheBoardAndItsBannerSurviveAKill(t *testing.T) {
 	if r := sender.tool("health", map[string]any{}, nil); r.banner() != "" {
 		t.Errorf("another's banner: %s", r.banner())
 	}
+	var overview struct{ RecentSignals []struct{ Payload string } }
+	sender.tool("status", map[string]any{}, &overview)
+	if len(overview.RecentSignals) != 1 || overview.RecentSignals[0].Payload != "[to=lane-a] [from=lane-b] for you" {
+		t.Errorf("the overview: %+v", overview)
+	}
+	if n := unread(t, sender); n != 1 {
+		t.Errorf("%d signals are unread", n)
+	}
 	if r := reader.tool("mark_signal_read", map[string]any{"signalId": got.UnreadWakes[0].ID}, nil); r.banner() != "" || !strings.Contains(r.Content[0].Text, `"marked"`) {
 		t.Errorf("%+v", r)
+	}
+	if n := unread(t, sender); n != 0 {
+		t.Errorf("%d signals are unread after it was read", n)
 	}
 	h.broker.Kill()
 	must(t, h.start())

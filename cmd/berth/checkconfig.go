@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -65,7 +64,8 @@ func (a *app) checkConfig(path string) (configReport, error) {
 	if err != nil {
 		return configReport{}, err
 	}
-	b := &running{cfg: cfg, configDir: dir, getenv: a.getenv, log: slog.New(slog.DiscardHandler), started: time.Now(), tier: readTier(a.getenv)}
+	b := newRunning(cfg, a.getenv, slog.New(slog.DiscardHandler))
+	b.configDir, b.tier = dir, readTier(a.getenv)
 	report := configReport{Success: true, Backends: len(cfg.Backends)}
 	for _, note := range cfg.Notes {
 		report.Notes = append(report.Notes, note.Message)

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"berth/broker/catalog"
 	"berth/broker/config"
@@ -25,8 +24,8 @@ func (c *bytesCounted) Count(text string) shape.Count {
 func onState(t *testing.T, state string, cfg *config.Config, use func(*running)) int64 {
 	t.Helper()
 	counter := &bytesCounted{}
-	b := &running{cfg: cfg, getenv: func(string) (string, bool) { return "", false }, log: slog.New(slog.DiscardHandler),
-		started: time.Now(), fatal: make(chan string, 1), counter: counter}
+	b := newRunning(cfg, func(string) (string, bool) { return "", false }, slog.New(slog.DiscardHandler))
+	b.counter = counter
 	defer b.close()
 	must(t, b.openState(t.Context(), state))
 	must(t, b.openJournal(t.Context()))

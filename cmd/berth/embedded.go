@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"berth/broker/config"
 	"berth/transport/mcpserver"
 	"berth/transport/statedir"
@@ -43,7 +41,7 @@ func (a *app) runEmbedded(ctx context.Context, o stdioOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	b := &running{cfg: cfg, getenv: a.getenv, log: log, started: time.Now(), runtimeID: uuid.NewString(), fatal: make(chan string, 1), stopAsked: make(chan struct{}, 1)}
+	b := newRunning(cfg, a.getenv, log)
 	defer b.close()
 	if err := b.openState(ctx, dir); err != nil {
 		return err

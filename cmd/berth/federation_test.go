@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/actors"
 	"berth/cmd/internal/brokerproc"
 	"berth/journal"
 	"berth/transport/rest"
@@ -68,6 +69,19 @@ func (f *federation) writes() uint64 {
 	var stats journal.Stats
 	must(f.t, f.outer.api("/api/v1/journal/stats", nil, &stats))
 	return stats.Writes
+}
+
+// innerState is the state of the inner broker, as the outer one has it.
+func (f *federation) innerState() actors.BackendState {
+	var list rest.Page[rest.Backend]
+	must(f.t, f.outer.api("/api/v1/backends", nil, &list))
+	for _, b := range list.Objects {
+		if b.Name == "inner" {
+			return b.State
+		}
+	}
+	f.t.Fatal("the inner broker is no backend")
+	return ""
 }
 
 func TestALongJobIsFollowedThroughTwoBrokers(t *testing.T) {
@@ -136,6 +150,9 @@ func TestAnInnerBrokerThatIsGoneIsNotTheEndOfItsWork(t *testing.T) {
 	f := newFederation(t)
 	job := f.submit(600)
 	f.inner.broker.Kill()
+	// Until the outer one has read the end of its connection a call may be
+	// written on it, and of that nobody can say what became.
+	eventually(t, "the outer broker sees that the inner one is gone", func() bool { return f.innerState() != actors.StateReady })
 	got, err := f.wire.call(t.Context(), "inner__st__add", map[string]any{"a": 1, "b": 2}, "")
 	if err != nil || got.Code != "backend_unavailable" {
 		t.Errorf("a call to the dead inner broker: %v, %+v", err, got)

@@ -122,7 +122,7 @@ func (a *app) installOptions(o installOptions) (install.Options, error) {
 	if err != nil && o.scope == install.ScopeProject {
 		return install.Options{}, fmt.Errorf("find the project directory: %w", err)
 	}
-	options := install.Options{Via: o.via, Scope: o.scope, URL: o.url, TokenEnv: o.tokenEnv,
+	options := install.Options{Via: o.via, Scope: o.scope, Profile: o.profile, URL: o.url, TokenEnv: o.tokenEnv,
 		BerthPath: ownPath(), Home: home, ProjectDir: project}
 	options.ClaudeConfigDir, _ = a.getenv("CLAUDE_CONFIG_DIR")
 	options.CodexHome, _ = a.getenv("CODEX_HOME")

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"berth/actors"
 	"berth/broker/catalog"
@@ -19,7 +18,7 @@ import (
 // builtIn is the catalog of a broker without a configuration.
 func builtIn(t *testing.T) (*catalog.Snapshot, parity.Input) {
 	t.Helper()
-	b := &running{cfg: config.Default(), getenv: func(string) (string, bool) { return "", false }, log: slog.New(slog.DiscardHandler), started: time.Now()}
+	b := newRunning(config.Default(), func(string) (string, bool) { return "", false }, slog.New(slog.DiscardHandler))
 	opts := actors.Options{Catalog: catalogSettings(b.cfg, b.countCosts())}
 	b.addSources(&opts)
 	in := parity.Input{Sources: opts.Sources, Settings: opts.Catalog, Thorough: true}

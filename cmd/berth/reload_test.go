@@ -274,6 +274,17 @@ func TestOfTwoReloadsAtOnceTheSecondIsRefused(t *testing.T) {
 	}
 }
 
+// A read of a pipe that nobody writes to would end no reload ever again.
+func TestAReloadReadsNoPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "mcp.json")
+	must(t, syscall.Mkfifo(pipe, 0o600))
+	b := &running{}
+	b.reload.app, b.reload.file = &app{}, pipe
+	if _, err := b.Reload(t.Context(), "somebody"); broker.AsRefusal(err).Code != broker.CodeConfigurationRefused {
+		t.Fatalf("%v", err)
+	}
+}
+
 func TestRefusedReloadNamesEveryProblemAndNoSecret(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -126,8 +126,12 @@ func (b *running) putInForce(ctx context.Context, by string) (rest.Reloaded, err
 	return out, nil
 }
 
-// readAgain reads the file as a start would.
+// readAgain reads the file as a start would. A pipe or a device is refused: a
+// read of it may never end, and with it no reload ever would.
 func (b *running) readAgain() (*config.Config, error) {
+	if info, err := os.Stat(b.reload.file); err == nil && !info.Mode().IsRegular() {
+		return nil, refusedReload(b.reload.file + " is no regular file; a reload reads nothing else.")
+	}
 	next, _, err := b.reload.app.loadConfig(b.reload.file)
 	var f *failure
 	if errors.As(err, &f) {

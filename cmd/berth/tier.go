@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/broker/catalog"
+	"berth/broker/catalog/schema"
 	"berth/broker/config"
 	"berth/broker/shape"
 )
@@ -61,7 +62,7 @@ func weigh(snapshot *catalog.Snapshot, log *slog.Logger) {
 
 // catalogSettings is what the configuration says of the whole catalog.
 func catalogSettings(cfg *config.Config, costs *shape.Costs) catalog.Settings {
-	settings := catalog.Settings{Prefixes: cfg.Broker.HarnessPrefixes, HeldVerbs: cfg.Broker.Hold.Verbs, Costs: costs}
+	settings := catalog.Settings{Prefixes: cfg.Broker.HarnessPrefixes, HeldVerbs: cfg.Broker.Hold.Verbs, Costs: costs, Schemas: &schema.Cache{}}
 	for _, p := range cfg.Broker.Profiles {
 		settings.Profiles = append(settings.Profiles, p.Spec())
 	}

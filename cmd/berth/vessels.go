@@ -58,6 +58,11 @@ func (v *vessels) entity() status.Entity {
 	}}
 }
 
+// admit judges a call that becomes a job.
+func (v *vessels) admit(call *broker.Call, record *broker.Job) *broker.Refusal {
+	return v.code.Admit(call, record)
+}
+
 func (v *vessels) close() {
 	if v.engine != nil {
 		v.engine.Close()

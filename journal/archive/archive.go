@@ -72,8 +72,8 @@ type Options struct {
 }
 
 // Create writes a verified archive of the journal to path, 0600, and replaces
-// what stands there when the new one is whole. staging is a directory that does
-// not exist; it is gone afterwards.
+// an archive that stands there when the new one is whole. staging is a directory
+// that does not exist; it is gone afterwards.
 func Create(ctx context.Context, source Source, staging, path string, o Options) (Manifest, error) {
 	failed := func(err error) (Manifest, error) {
 		return Manifest{}, refuse(broker.CodeBackupFailed, "The journal could not be copied; no archive was written.", err)
@@ -198,8 +198,8 @@ func (h heeding) Read(p []byte) (int, error) {
 // that name when fill has ended well and the bytes are on disk. Of an error
 // nothing is left.
 func WriteFile(path string, fill func(*os.File) error) error {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return refuse(broker.CodeBackupPath, "The archive's path is not that of a file; nothing was written.", nil)
+	if err := replaceable(path); err != nil {
+		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -217,6 +217,33 @@ func WriteFile(path string, fill func(*os.File) error) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return journal.SyncDir(filepath.Dir(path))
+}
+
+// replaceable refuses a path at which something else than an archive stands: a
+// backup takes the place of a backup, and a mistyped path costs nobody a file.
+func replaceable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil, info.Mode().IsRegular() && info.Size() == 0:
+		return nil // what cannot be looked at is said where it is written to
+	case !info.Mode().IsRegular():
+		return refuse(broker.CodeBackupPath, "The archive's path is not that of a file; nothing was written.", nil)
+	}
+	z, err := zip.OpenReader(path)
+	if err == nil {
+		members := map[string]bool{}
+		for _, f := range z.File {
+			members[f.Name] = true
+		}
+		err = z.Close()
+		if err == nil && !(members[manifestName] && members[journalName]) {
+			err = errors.New("it has no journal and manifest")
+		}
+	}
+	if err != nil {
+		return refuse(broker.CodeBackupPath, "A file that is no backup stands at the archive's path; nothing was written.", err)
+	}
+	return nil
 }
 
 // refuse makes a refusal whose Cause is err's text.

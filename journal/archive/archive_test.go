@@ -436,6 +436,45 @@ func TestABackupThatFailsLeavesNoArchive(t *testing.T) {
 	})
 }
 
+func TestABackupTakesThePlaceOfABackupOnly(t *testing.T) {
+	state := newState(t)
+	j := open(t, state)
+	defer func() { must(t, j.Close()) }()
+	archived, _ := backUp(t, newState(t))
+	old, err := os.ReadFile(archived)
+	must(t, err)
+	var other bytes.Buffer
+	z := zip.NewWriter(&other)
+	_, err = z.Create("holiday.jpg")
+	must(t, errors.Join(err, z.Close()))
+	for _, tt := range []struct {
+		name  string
+		stood []byte
+		want  broker.Code
+	}{
+		{"an older backup", old, ""},
+		{"an empty file", nil, ""},
+		{"a text", []byte("root:x:0:0::/root:/bin/sh\n"), broker.CodeBackupPath},
+		{"another ZIP file", other.Bytes(), broker.CodeBackupPath},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "file")
+			must(t, os.WriteFile(path, tt.stood, 0o600))
+			_, err := archive.Create(t.Context(), j, filepath.Join(t.TempDir(), "staging"), path, options())
+			if tt.want == "" {
+				must(t, err)
+				_, err = archive.Verify(t.Context(), path)
+				must(t, err)
+				return
+			}
+			wantCode(t, err, tt.want)
+			if text, err := os.ReadFile(path); err != nil || !bytes.Equal(text, tt.stood) {
+				t.Errorf("the file is %q, %v", text, err)
+			}
+		})
+	}
+}
+
 func FuzzVerify(f *testing.F) {
 	f.Add([]byte("PK"))
 	var b bytes.Buffer

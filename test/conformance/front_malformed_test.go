@@ -274,7 +274,7 @@ func malformedHTTP(t *testing.T, e era) {
 		{"PUT", "PUT", "/mcp/b", ping, nil, 405},
 		{"PATCH", "PATCH", "/mcp/b", ping, nil, 405},
 		{"OPTIONS", "OPTIONS", "/mcp/b", "", nil, 405},
-		{"GET where none is served", "GET", "/rpc", "", nil, 404},
+		{"GET where nothing is pushed", "GET", "/rpc", "", nil, 405},
 		{"an unknown coding", "POST", "/mcp/b", "\x1f\x8b\x08", header("Content-Encoding", "gzip"), 400},
 		{"an Accept of JSON alone", "POST", "/mcp/b", ping, header("Accept", "application/json"), 200},
 		{"an Accept of streams alone", "POST", "/mcp/b", ping, header("Accept", "text/event-stream"), 200},

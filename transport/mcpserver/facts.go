@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"slices"
@@ -90,11 +89,13 @@ func (s *Server) cut(profile *catalog.Profile, who broker.Principal, of sizing, 
 // release is said of an answer that is about to be sent: it shows what it holds,
 // and what was cut from it is kept. What it grants waits for the last part.
 func (s *Server) release(who broker.Principal, of sizing, keep []shape.Kept) {
-	if len(keep) == 0 {
+	if shape.OnlyRepeat(keep) {
 		of.shown.Grant()
-		return
+		of.shown = nil
 	}
-	s.opts.Shaping.Store.Put(s.opts.Now(), who, keep, of.shown)
+	if len(keep) > 0 {
+		s.opts.Shaping.Store.Put(s.opts.Now(), who, keep, of.shown)
+	}
 }
 
 // toBudget cuts an answer to its result budget.
@@ -116,7 +117,7 @@ func (s *Server) toBudget(profile *catalog.Profile, of sizing, result json.RawMe
 	if of.verb != nil {
 		limits.Budget = shape.ResultBudget(of.call, of.verb.ResultTokens, says.ResultTokens)
 	}
-	shaped, err := shape.Shape(result, limits, o.Counter, func() (string, error) { return shape.NewHandle(rand.Reader) })
+	shaped, err := shape.Shape(result, limits, o.Counter, func() (string, error) { return shape.NewHandle(o.Random) })
 	if err != nil {
 		s.opts.Logger.Error("an answer could not be cut", slog.Any("error", err))
 		return whole

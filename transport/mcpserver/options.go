@@ -74,6 +74,9 @@ type Shaping struct {
 	Store   *shape.Store // where the rest is kept; required with a counter
 	// NoEnvelope leaves `_meta["berth/call"]` away.
 	NoEnvelope bool
+	// Random gives the bits of handles; nil: crypto/rand. What a handle costs in
+	// tokens differs, and with it by a little what fits beside it.
+	Random io.Reader
 }
 
 // Proofs is the gate that holds writes back; actors.ProofGate is one.
@@ -209,8 +212,14 @@ func (o *Options) setDefaults() {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Shaping.Random == nil {
+		o.Shaping.Random = rand.Reader
+	}
 	if o.Random == nil {
 		o.Random = rand.Reader
+	}
+	if o.Shaping.Random == nil {
+		o.Shaping.Random = rand.Reader
 	}
 	o.Limits = o.Limits.withDefaults()
 }

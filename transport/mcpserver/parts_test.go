@@ -315,3 +315,12 @@ func TestOpenedSessionIsRememberedForItsPrincipalOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestAnErrorOfEveryKindNamesItsRequest(t *testing.T) {
+	rq := &request{callID: func() string { return "call_1" }}
+	for data, want := range map[string]string{"": `{"call_id":"call_1"}`, "{}": `{"call_id":"call_1"}`, `{"a":1}`: `{"a":1,"call_id":"call_1"}`} {
+		if got := string(rq.named([]byte(data))); got != want {
+			t.Errorf("%s: %s, want %s", data, got, want)
+		}
+	}
+}

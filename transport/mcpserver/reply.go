@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -22,13 +23,26 @@ func (rq *request) result(result []byte) {
 
 // fail answers a request at once with an error.
 func (rq *request) fail(code int, message string, data []byte) {
-	rq.answer(jsonrpc.AppendError(nil, rq.msg.ID, code, message, data))
+	rq.answer(jsonrpc.AppendError(nil, rq.msg.ID, code, message, rq.named(data)))
+}
+
+// named is the data of an error with the id by which the request can be named
+// (contracts/catalog.md section 9); data is an object, or nil.
+func (rq *request) named(data []byte) []byte {
+	if rq.callID == nil {
+		return data
+	}
+	id := `"call_id":"` + rq.callID() + `"}`
+	if len(data) <= len("{}") {
+		return []byte("{" + id)
+	}
+	return append(append(bytes.Clone(data[:len(data)-1]), ','), id...)
 }
 
 // refuse answers a request at once with a refusal as an error.
 func (rq *request) refuse(r *broker.Refusal) {
 	rq.came(string(r.Code))
-	rq.answer(refusalError(rq.msg.ID, r))
+	rq.answer(errorOf(rq.msg.ID, r, rq.named(r.JSON())))
 }
 
 // refusalError is a refusal as a JSON-RPC error: for requests that are no
@@ -47,9 +61,14 @@ func (s *Server) misfit(rq *request, message string) {
 }
 
 func (s *Server) misfitError(rq *request, r *broker.Refusal) []byte {
+	return callError(rq.msg.ID, s.refusedID(rq), r)
+}
+
+// refusedID names a request that is answered with an error, in the log too.
+func (s *Server) refusedID(rq *request) string {
 	id := s.callID()
-	s.opts.Logger.Debug("a request does not fit", slog.String("call", id), slog.String("method", clip(rq.msg.Method)), slog.String("code", string(r.Code)))
-	return callError(rq.msg.ID, id, r)
+	s.opts.Logger.Debug("a request is refused", slog.String("call", id), slog.String("method", clip(rq.msg.Method)))
+	return id
 }
 
 func errorOf(id []byte, r *broker.Refusal, data []byte) []byte {

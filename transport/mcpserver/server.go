@@ -120,6 +120,7 @@ type request struct {
 	no          func(*broker.Refusal) []byte // how a call is refused; nil for what is none
 	span        actors.Span                  // nil: not traced
 	outcome     string                       // for the span
+	callID      func() string                // names the request; nil: nothing does
 }
 
 // ServeHTTP answers one request. Nothing of it is looked at before the guard
@@ -150,6 +151,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	rq := &request{w: w, r: r, control: http.NewResponseController(w), writeLimit: s.opts.Limits.WriteEvent,
 		accept: parseAccept(r), caller: caller, principal: caller.Principal,
 		participant: broker.Participant(r.Header[broker.ParticipantHeader])}
+	rq.callID = func() string { return s.refusedID(rq) }
 	if rpc { // for clients that know no streams
 		profile, rq.accept = "", accepts{json: true}
 	}

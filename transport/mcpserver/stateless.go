@@ -174,7 +174,7 @@ func strayVersion(rq *request) bool {
 
 // failWith answers with an error and a status, always as plain JSON.
 func (rq *request) failWith(status, code int, message string, data []byte) {
-	rq.send(status, jsonrpc.AppendError(nil, rq.msg.ID, code, message, data))
+	rq.send(status, jsonrpc.AppendError(nil, rq.msg.ID, code, message, rq.named(data)))
 }
 
 // status is the one that a response is sent with when no stream was opened. In

@@ -221,7 +221,7 @@ func TestListenRefusesTasksOfAClientThatDeclaresNone(t *testing.T) {
 			h.broker.tasks.runLong("long_ok", broker.LocalOperator)
 			h.listen("lb", wish)
 			if got := strings.Join(h.take(), "\n"); strings.Contains(got, `"code":-32021`) != refused || refused && (h.status != http.StatusBadRequest ||
-				!strings.Contains(got, `"data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`) || strings.Contains(got, "acknowledged")) {
+				!strings.Contains(got, `"data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},"call_id":`) || strings.Contains(got, "acknowledged")) {
 				t.Errorf("%s: %d %s", wish, h.status, got)
 			}
 		})

@@ -53,6 +53,12 @@ func Compile(raw json.RawMessage) (s *Schema, err error) {
 	if !ok {
 		return nil, ErrNotObject
 	}
+	if cost := new(size); !cost.within(root, 0) {
+		if cost.remote {
+			return nil, fmt.Errorf("compile schema: %w", ErrRemote)
+		}
+		return nil, ErrTooLarge
+	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	dialect, _ := root["$schema"].(string)
@@ -70,6 +76,8 @@ func Compile(raw json.RawMessage) (s *Schema, err error) {
 	switch {
 	case err != nil && loader.remote:
 		return nil, fmt.Errorf("compile schema: %w: %w", ErrRemote, err)
+	case err != nil && loader.unknown:
+		return nil, fmt.Errorf("compile schema: %w: %w", ErrDialect, err)
 	case err != nil:
 		return nil, fmt.Errorf("compile schema: %w", err)
 	}
@@ -114,30 +122,57 @@ func (s *Schema) describe(root map[string]any) {
 // ErrRemote is a schema that refers to another document.
 var ErrRemote = errors.New("the schema refers to another document")
 
-// mayBeRemote finds what may be a reference to another document, and an escape
-// that may hide one.
-var mayBeRemote = regexp.MustCompile(`[Rr]ef"\s*:\s*"[^#]|\\u00(24|[4-7])`)
+// ErrDialect is a schema that is written in a dialect which the validator does
+// not know: that says nothing about the schema.
+var ErrDialect = errors.New("the schema is in a dialect that is not known here")
 
-// Remote says why a schema is not whole: it refers to another document. It is
-// nil for every other schema, and costs little where no reference stands.
-func Remote(raw json.RawMessage) error {
-	if !mayBeRemote.Match(raw) {
-		return nil
+// The bounds of a schema that is compiled: the objects in it, and how deep they
+// stand. The compiler takes time by the square of either.
+const (
+	maxObjects = 2000
+	maxDepth   = 100
+)
+
+// ErrTooLarge is a schema that would take seconds to compile.
+var ErrTooLarge = errors.New("the schema has more in it than is compiled")
+
+// size counts what makes a schema dear.
+type size struct {
+	objects int
+	over    bool
+	remote  bool // it may refer to another document
+}
+
+// within reports whether a decoded schema is in bounds. It looks at all of it:
+// one that is not compiled is searched for references.
+func (s *size) within(v any, depth int) bool {
+	s.over = s.over || depth > maxDepth
+	switch v := v.(type) {
+	case map[string]any:
+		s.objects++
+		s.over = s.over || s.objects > maxObjects
+		for name, e := range v {
+			to, isText := e.(string)
+			s.remote = s.remote || (isText && (name == "$ref" || name == "$dynamicRef") && !strings.HasPrefix(to, "#"))
+			s.within(e, depth+1)
+		}
+	case []any:
+		for _, e := range v {
+			s.within(e, depth+1)
+		}
 	}
-	if _, err := Compile(raw); errors.Is(err, ErrRemote) {
-		return err
-	}
-	return nil
+	return !s.over
 }
 
 // offline refuses every document but the schema itself.
 type offline struct {
 	dialect string // what the schema says that it is written in; not knowing it is another matter
 	remote  bool
+	unknown bool // the dialect itself was asked for
 }
 
 func (o *offline) Load(url string) (any, error) {
-	o.remote = o.remote || url != o.dialect
+	o.remote, o.unknown = o.remote || url != o.dialect, o.unknown || url == o.dialect
 	return nil, errors.New("a reference to another document is not followed")
 }
 

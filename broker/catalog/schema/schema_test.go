@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,11 +95,12 @@ func TestCompileRefusesWhatItCannotUse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := Compile(json.RawMessage(tt.raw)); err == nil {
-				t.Error("compiled")
+			_, err := Compile(json.RawMessage(tt.raw))
+			if err == nil {
+				t.Fatal("compiled")
 			}
-			if remote := Remote(json.RawMessage(tt.raw)); (remote != nil) != tt.remote {
-				t.Errorf("remote: %v", remote)
+			if errors.Is(err, ErrRemote) != tt.remote || errors.Is(err, ErrDialect) != (tt.name == "unknown dialect") {
+				t.Errorf("got %v", err)
 			}
 		})
 	}
@@ -108,7 +110,7 @@ func TestCompileRefusesWhatItCannotUse(t *testing.T) {
 		`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"x":{"$ref":"#/definitions/b"}},"definitions":{"b":{}}}`,
 		`{"properties":{"schema":{"$ref":"https://json-schema.org/draft/2020-12/schema"}}}`,
 	} {
-		if err := Remote(json.RawMessage(whole)); err != nil {
+		if _, err := Compile(json.RawMessage(whole)); err != nil {
 			t.Errorf("%s: %v", whole, err)
 		}
 	}
@@ -257,6 +259,72 @@ func TestAFormatIsNoRule(t *testing.T) {
 			if got, err := s.Check(json.RawMessage(`{"a":"( no such thing \u0000"}`)); err != nil || len(got) > 0 {
 				t.Errorf("%s %s: %v, %v", dialect, format, got, err)
 			}
+		}
+	}
+}
+
+func TestACacheCompilesATextOnceAndForgetsWhatIsNotAskedFor(t *testing.T) {
+	c := &Cache{}
+	raw := json.RawMessage(`{"type":"object"}`)
+	first, err := c.Compile(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * cacheSchemas {
+		if _, err := c.Compile(json.RawMessage(`[` + strconv.Itoa(i) + `]`)); !errors.Is(err, ErrNotObject) {
+			t.Fatal(err)
+		}
+		if i%(cacheSchemas/2) != 0 {
+			continue
+		}
+		if again, _ := c.Compile(raw); again != first {
+			t.Fatal("what is asked for is compiled again")
+		}
+	}
+	if n := len(c.now) + len(c.old); n > 2*cacheSchemas {
+		t.Errorf("%d schemas are kept", n)
+	}
+	for range 2 {
+		if _, err := c.Compile(json.RawMessage(`"` + strings.Repeat("x", cacheBytes) + `"`)); err == nil {
+			t.Fatal("compiled")
+		}
+	}
+	if c.bytes > cacheBytes+2 || len(c.now) != 1 {
+		t.Errorf("%d bytes and %d schemas are kept", c.bytes, len(c.now))
+	}
+	var none *Cache
+	if s, err := none.Compile(raw); s == nil || err != nil {
+		t.Error(err)
+	}
+}
+
+// The compiler takes time by the square of what is in a schema: one of 30,000
+// properties took more than a minute.
+func TestASchemaThatIsTooLargeIsNotCompiled(t *testing.T) {
+	wide := func(properties int, also string) string {
+		var b strings.Builder
+		b.WriteString(`{"type":"object","properties":{` + also + `"p":{}`)
+		for i := range properties {
+			b.WriteString(`,"p` + strconv.Itoa(i) + `":{}`)
+		}
+		return b.String() + `}}`
+	}
+	deep := func(levels int) string {
+		return strings.Repeat(`{"items":`, levels) + `{}` + strings.Repeat(`}`, levels)
+	}
+	for name, tt := range map[string]struct {
+		raw  string
+		want error
+	}{
+		"many properties":             {wide(1900, ""), nil},
+		"too many":                    {wide(30_000, ""), ErrTooLarge},
+		"deep":                        {deep(100), nil},
+		"too deep":                    {deep(5_000), ErrTooLarge},
+		"too many, and one elsewhere": {wide(30_000, `"a":{"$ref":"https://example.com/a.json"},`), ErrRemote},
+		"too many, and one inside":    {wide(30_000, `"a":{"$ref":"#/properties/p"},`), ErrTooLarge},
+	} {
+		if _, err := Compile(json.RawMessage(tt.raw)); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
 	}
 }

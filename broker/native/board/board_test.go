@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,6 +211,7 @@ func signals(m *memory) []string {
 			out = append(out, id)
 		}
 	}
+	slices.Sort(out) // by age
 	return out
 }
 

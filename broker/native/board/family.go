@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
@@ -36,10 +37,10 @@ const (
 		`"authorId":{"type":"string","maxLength":128,"description":"Your participant key; default: that of your session, else authorName."},` + room + `,` +
 		`"voyageId":{"type":"string","maxLength":128},"missionId":{"type":"string","maxLength":128},"vesselId":{"type":"string","maxLength":128},"incidentId":{"type":"string","maxLength":128},` +
 		`"toParticipantKey":{"type":"string","description":"The one participant it is for."}},"required":["content","authorName"]},"annotations":{"openWorldHint":false}}`
-	readEntry = `{"name":"coordination_read","title":"Read the board","description":"Read a room of the coordination board: its latest notes, who was active, what is claimed and, with your participantKey, notes and unread wakes for you.",` +
+	readEntry = `{"name":"coordination_read","title":"Read the board","description":"Read a room of the coordination board: its latest notes, who was active, what is claimed and, with a participantKey, notes and unread wakes for it.",` +
 		`"inputSchema":{"type":"object","properties":{` + room + `,"limit":{"type":"integer","default":50,"description":"1 to 500"},` +
 		`"afterUtc":{"type":"string","description":"Only notes later than this time, the earliest first in line; ISO 8601."},` +
-		`"activeWithinMinutes":{"type":"number","default":15,"description":"1 to 60"},"participantKey":{"type":"string"},` +
+		`"activeWithinMinutes":{"type":"number","default":15,"description":"1 to 60"},"participantKey":{"type":"string","description":"default: that of your session"},` +
 		`"includeFullContent":{"type":"boolean","default":false,"description":"Notes to everybody are cut at 600 characters otherwise."}}},"annotations":{"openWorldHint":false}}`
 	heartbeatEntry = `{"name":"coordination_heartbeat","title":"Say that you are there","description":"Say that a participant is active, extend its claims by four hours, and get its unread wakes.",` +
 		`"inputSchema":{"type":"object","properties":{"participantKey":{"type":"string"},"displayName":{"type":"string","maxLength":128},` + room + `},"required":["participantKey","displayName"]},` +
@@ -121,14 +122,17 @@ func (v verbs) read(_ context.Context, ask native.Ask) (any, error) {
 	if err := ask.Decode(&args); err != nil {
 		return nil, err
 	}
-	q := Query{RoomKey: args.RoomKey, ParticipantKey: args.ParticipantKey, Full: args.IncludeFullContent}
+	// A session with a key gets no banner on this answer, so its wakes are in it
+	// whether or not it names itself again.
+	who := caller(ask)
+	q := Query{RoomKey: args.RoomKey, ParticipantKey: cmp.Or(args.ParticipantKey, who.Participant), Full: args.IncludeFullContent}
 	var err error
 	if q.After, err = ParseTime("afterUtc", args.AfterUtc); err != nil {
 		return nil, err
 	}
 	q.Limit = int(clamped(args.Limit, DefaultLimit, 1, MaxLimit))
 	q.ActiveWithin = time.Duration(clamped(args.ActiveWithinMinutes, defaultActive.Minutes(), 1, 60) * float64(time.Minute))
-	return v.board.Read(caller(ask), q)
+	return v.board.Read(who, q)
 }
 
 // ParseTime reads a time of a caller; empty is the zero time.

@@ -71,6 +71,8 @@ func TestTheVerbsAnswerAndRefuseAsTheTablesSay(t *testing.T) {
 		{"lane-b", "coordination_post", `{"content":"x <b>","authorName":"Lane B","toParticipantKey":"lane-a","voyageId":"v","roomKey":""}`,
 			`"AuthorType":"Operator","AuthorId":"lane-b","AuthorName":"Lane B","Content":"x <b>","VoyageId":"v","MissionId":null,"VesselId":null,"IncidentId":null,"ToParticipantKey":"lane-a","CreatedUtc":"2026-11-30T12:00:00Z"}`},
 		{"", "armada_coordination_read", `{"participantKey":"lane-a","limit":"1000000000000"}`, `"Payload":"[to=lane-a] [from=lane-b] x <b>","Read":false`},
+		{"lane-a", "coordination_read", `{}`, `"Payload":"[to=lane-a] [from=lane-b] x <b>","Read":false`},
+		{"lane-a", "coordination_read", `{"participantKey":"lane-c"}`, `"UnreadWakes":[]`},
 		{"", "coordination_read", `{"afterUtc":"yesterday"}`, `"Path":"/afterUtc"`},
 		{"", "coordination_read", `{"afterUtc":"2026-11-30T12:00:00Z","participantKey":"lane-a"}`, `"Messages":[]`},
 		{"", "coordination_read", `{"participantKey":"é"}`, `"Code":"invalid_participant_key"`},

@@ -43,7 +43,7 @@ func (m *memory) Put(_ context.Context, c broker.RecordChange) (broker.Record, e
 	case c.Value == nil && before.Revision == 0:
 		return before, broker.ErrRecordNotFound
 	}
-	for _, k := range before.Keys {
+	for _, k := range append([]string{""}, before.Keys...) { // the list without a name has all
 		list := c.Kind + "\x00" + k
 		if i, ok := slices.BinarySearch(m.ids[list], c.ID); ok {
 			m.ids[list] = slices.Delete(m.ids[list], i, i+1)
@@ -56,7 +56,7 @@ func (m *memory) Put(_ context.Context, c broker.RecordChange) (broker.Record, e
 	}
 	next := broker.Record{Kind: c.Kind, ID: c.ID, Revision: before.Revision + 1, Value: c.Value, Keys: slices.Clone(c.Keys), Expires: c.Expires}
 	m.records[c.Kind+"\x00"+c.ID] = next
-	for _, k := range c.Keys {
+	for _, k := range append([]string{""}, c.Keys...) {
 		list := c.Kind + "\x00" + k
 		i, _ := slices.BinarySearch(m.ids[list], c.ID)
 		m.ids[list] = slices.Insert(m.ids[list], i, c.ID)
@@ -78,6 +78,10 @@ func (m *memory) Record(kind, id string) (broker.Record, error) {
 func (m *memory) select_(q broker.RecordQuery) []string {
 	ids := m.ids[q.Kind+"\x00"+q.Key]
 	if q.Newest {
+		if q.After != "" {
+			i, _ := slices.BinarySearch(ids, q.After)
+			ids = ids[:i]
+		}
 		ids = slices.Clone(ids)
 		slices.Reverse(ids)
 	} else {

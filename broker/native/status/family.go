@@ -19,7 +19,7 @@ const inboxEntry = `{"name":"inbox","title":"What waits for an operator",` +
 const enumerateEntry = `{"name":"enumerate","title":"List records",` +
 	`"description":"A page of records of one type, with filters. A filter that the type does not have is ignored. Payloads come as a length unless includePayload is set.",` +
 	`"inputSchema":{"type":"object","properties":{` +
-	`"entityType":{"type":"string","description":"What to list: events, jobs or vessels, singular too; another type is refused with the list of those that this broker keeps."},` +
+	`"entityType":{"type":"string","description":"What to list: events, jobs, signals or vessels, singular too; another type is refused with the list of those that this broker keeps."},` +
 	`"pageNumber":{"type":"integer","default":1,"description":"Which page, from 1."},` +
 	`"pageSize":{"type":"integer","default":10,"description":"Records on a page, 1 to 1000; a number outside is taken as the nearest one inside."},` +
 	`"order":{"type":"string","enum":["CreatedDescending","CreatedAscending"],"default":"CreatedDescending"},` +
@@ -29,7 +29,7 @@ const enumerateEntry = `{"name":"enumerate","title":"List records",` +
 	`"fleetId":{"type":"string"},"vesselId":{"type":"string"},"captainId":{"type":"string"},"voyageId":{"type":"string"},"missionId":{"type":"string"},` +
 	`"jobId":{"type":"string","description":"Only this job, or what happened to it."},` +
 	`"eventType":{"type":"string","description":"Only events of this type, such as job.failed."},` +
-	`"signalType":{"type":"string"},"toCaptainId":{"type":"string"},"unreadOnly":{"type":"boolean"},` +
+	`"signalType":{"type":"string","description":"Only signals of this type, such as Wake."},"toCaptainId":{"type":"string"},"unreadOnly":{"type":"boolean"},` +
 	`"includeDescription":{"type":"boolean"},"includeContext":{"type":"boolean"},"includePayload":{"type":"boolean"},` +
 	`"includeMessage":{"type":"boolean"},"includeTestOutput":{"type":"boolean"}` +
 	`},"required":["entityType"]},"annotations":{"idempotentHint":true,"openWorldHint":false}}`
@@ -42,7 +42,7 @@ func NewFamily(s *Service, o native.Options) *native.Verbs {
 	return native.NewFamily("status", o,
 		native.Verb{Name: "status", Entry: statusEntry, Aliases: []string{"armada_status"}, Effects: broker.Read, Facts: facts("overview", "hold", "captains"),
 			Answer: func(context.Context, native.Ask) (any, error) { return s.Report(), nil }},
-		native.Verb{Name: "enumerate", Entry: enumerateEntry, Aliases: []string{"armada_enumerate"}, Effects: broker.Read, Facts: facts("list", "events", "jobs", "records"),
+		native.Verb{Name: "enumerate", Entry: enumerateEntry, Aliases: []string{"armada_enumerate"}, Effects: broker.Read, Facts: facts("list", "events", "jobs", "signals", "records"),
 			Answer: func(_ context.Context, ask native.Ask) (any, error) { return s.Enumerate(ask.Arguments) }},
 		native.Verb{Name: "inbox", Entry: inboxEntry, Effects: broker.Read, Facts: facts("attention", "lost", "triage"),
 			Answer: func(context.Context, native.Ask) (any, error) { return s.Inbox() }})

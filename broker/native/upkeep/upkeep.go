@@ -59,7 +59,7 @@ type Stopping struct {
 	UnfinishedJobs []json.RawMessage
 }
 
-// NewFamily is the family of the three verbs. jobs lists what is unfinished.
+// NewFamily makes the family. jobs lists what is unfinished.
 func NewFamily(k Keeper, jobs hold.Jobs, o native.Options) *native.Verbs {
 	verb := func(name, entry string, effects broker.Effects, answer func(context.Context, native.Ask) (any, error)) native.Verb {
 		return native.Verb{Name: name, Entry: entry, Aliases: []string{"armada_" + name}, Effects: effects, Control: true, Answer: answer}
