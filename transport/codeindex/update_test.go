@@ -6,12 +6,16 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	rules "berth/broker/native/codeindex"
+	"berth/transport/codeindex"
+	"berth/transport/git"
 )
 
 func TestAnUpdateFollowsTheBranch(t *testing.T) {
@@ -308,5 +312,26 @@ func TestADamagedIndexIsNoIndexAndIsBuiltAnew(t *testing.T) {
 	w.update()
 	if got := first(w.search("steady", rules.Filter{})); got != "a.go" {
 		t.Error(got)
+	}
+}
+
+// TestAnAddressThatHangsEnds: the other end takes the connection and says
+// nothing.
+func TestAnAddressThatHangsEnds(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // its backlog takes the connection
+	w := newWorld(t, "git://"+l.Addr().String()+"/project")
+	w.engine, err = codeindex.New(codeindex.Options{Root: w.root, Repos: filepath.Join(t.TempDir(), "repos"), Git: git.New(git.Options{Env: os.Environ(), Network: 300 * time.Millisecond})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.tryUpdate(t.Context()); err == nil || !strings.Contains(err.Error(), "in time") {
+		t.Fatal(err)
+	}
+	if _, err := w.engine.Built(w.from.VesselID); !errors.Is(err, rules.ErrNone) {
+		t.Error(err)
 	}
 }
