@@ -2,6 +2,10 @@ package actors
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -73,6 +77,40 @@ func TestHoldIsLookedAtAgainBeforeTheRun(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAJobThatIsStoppedAfterItsAcceptanceHasTheRefusalAsItsMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate, on := make(chan struct{}), new(atomic.Bool)
+		w := start(t, &upstream{call: func(context.Context, *broker.Call, broker.Peer) (broker.Answer, error) {
+			<-gate
+			return broker.Answer{Result: text("x")}, nil
+		}}, func(o *Options) {
+			o.Backends[0].Admission.Seats = 1
+			o.Hold = func(string) *broker.Refusal {
+				if !on.Load() {
+					return nil
+				}
+				return broker.Refuse(broker.CodeDispatchHold, "Dispatch is on hold.", map[string]any{"SetBy": "ops-1", "Preview": strings.Repeat("x", 2000)})
+			}
+		})
+		first := w.async(context.Background())
+		synctest.Wait()
+		id := (<-w.async(context.Background(), long, isHeld)).Job.ID
+		on.Store(true)
+		close(gate)
+		<-first
+		synctest.Wait()
+		var message, whole map[string]any
+		j := w.job(id)
+		if err := errors.Join(json.Unmarshal([]byte(j.FailureMessage), &message), json.Unmarshal(j.Refusal, &whole)); err != nil {
+			t.Fatal(err)
+		}
+		if j.Status != broker.JobFailed || j.Reason != broker.CodeDispatchHold || len(j.FailureMessage) > broker.MaxFailureMessage ||
+			message["SetBy"] != "ops-1" || message["Preview"] != nil || len(fmt.Sprint(whole["Preview"])) != 2000 {
+			t.Errorf("the message is %s, the refusal %.60s", j.FailureMessage, j.Refusal)
+		}
+	})
 }
 
 func TestAHoldLeavesTheFirstJobOfAKey(t *testing.T) {

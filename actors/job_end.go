@@ -64,6 +64,9 @@ func outcomeChange(m *outcome, now time.Time) broker.JobChange {
 }
 
 func refusedChange(r *broker.Refusal, now time.Time) broker.JobChange {
+	if r.Code == broker.CodeDispatchHold { // after it was accepted: its message is the refusal's body (contracts/native.md section 2)
+		return broker.JobChange{To: broker.JobFailed, At: now, Reason: r.Code, Message: r.FailureText(broker.MaxFailureMessage), Refusal: r.NativeJSON()}
+	}
 	body := r.JSON()
 	return broker.JobChange{To: broker.JobFailed, At: now, Reason: r.Code, Message: r.Message, Refusal: body}
 }

@@ -37,9 +37,9 @@ var (
 	ErrJobStep  = fmt.Errorf("the step is not in the transition table")
 )
 
-// maxFailureMessage is the length, in bytes, at which a failure message is cut
+// MaxFailureMessage is the length, in bytes, at which a failure message is cut
 // (contracts/native.md section 2).
-const maxFailureMessage = 1024
+const MaxFailureMessage = 1024
 
 // Tracking is the handle of work that lives in a backend and is followed by
 // polling it.
@@ -163,7 +163,7 @@ func (j Job) Apply(c JobChange) (Job, []Event, error) {
 	if next.Reason == "" {
 		next.Reason = CodeOperationFailed
 	}
-	next.FailureMessage = cutText(c.Message, maxFailureMessage)
+	next.FailureMessage = cutText(c.Message, MaxFailureMessage)
 	if strings.TrimSpace(next.FailureMessage) == "" {
 		next.FailureMessage = "Operation failed."
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -38,6 +40,34 @@ func (r *Refusal) Retry(after time.Duration) *Refusal {
 
 // Error makes a refusal usable as an error value.
 func (r *Refusal) Error() string { return string(r.Code) + ": " + r.Message }
+
+// FailureText is a refusal as the message of a job that was refused after it was
+// accepted (contracts/native.md section 2): its body as JSON of at most limit
+// bytes. What is too long goes, "Preview" first, then lists, then the rest; Error
+// and Code stay, the sentence cut at last.
+func (r *Refusal) FailureText(limit int) string {
+	short := *r
+	short.Detail = maps.Clone(r.Detail)
+	drop := func(unwanted func(name string, value any) bool) bool {
+		if len(short.NativeJSON()) <= limit {
+			return true
+		}
+		maps.DeleteFunc(short.Detail, unwanted)
+		return len(short.NativeJSON()) <= limit
+	}
+	if drop(func(name string, _ any) bool { return name == "Preview" }) ||
+		drop(func(_ string, value any) bool {
+			k := reflect.ValueOf(value).Kind()
+			return k == reflect.Slice || k == reflect.Array
+		}) ||
+		drop(func(string, any) bool { return true }) {
+		return string(short.NativeJSON())
+	}
+	for n := len(short.Message); n > 0 && len(short.NativeJSON()) > limit; n = n * 3 / 4 {
+		short.Message = cutText(r.Message, n)
+	}
+	return string(short.NativeJSON())
+}
 
 // AsRefusal gives err as a refusal; an error that is none becomes `internal`
 // with a neutral sentence, so that no cause leaks to a caller. The cause is

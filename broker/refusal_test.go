@@ -148,3 +148,46 @@ func TestToolErrorIsReadFromTheResult(t *testing.T) {
 		}
 	}
 }
+
+func TestTheMessageOfARefusedJobIsItsBodyCutAsJSON(t *testing.T) {
+	long := strings.Repeat("é", 700)
+	for _, tt := range []struct {
+		name   string
+		detail map[string]any
+		has    []string
+		lacks  []string
+	}{
+		{"whole", map[string]any{"SetBy": "ops-1"}, []string{"SetBy"}, nil},
+		{"the preview goes first", map[string]any{"SetBy": "ops-1", "List": []string{"a"}, "Preview": long}, []string{"SetBy", "List"}, []string{"Preview"}},
+		{"then lists", map[string]any{"SetBy": "ops-1", "List": []string{long}, "Preview": long}, []string{"SetBy"}, []string{"Preview", "List"}},
+		{"then the rest", map[string]any{"SetBy": long}, nil, []string{"SetBy"}},
+		{"nothing beside it", nil, nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for message, whole := range map[string]bool{"Held.": true, strings.Repeat("<", 3000): false} {
+				r := broker.Refuse(broker.CodeDispatchHold, message, tt.detail)
+				text := r.FailureText(broker.MaxFailureMessage)
+				var body map[string]any
+				if err := json.Unmarshal([]byte(text), &body); err != nil || len(text) > broker.MaxFailureMessage || body["Code"] != "dispatch_hold_active" {
+					t.Fatalf("%d bytes, %v: %s", len(text), err, text)
+				}
+				if said, _ := body["Error"].(string); said == "" || whole != (said == message) {
+					t.Errorf("the sentence is %q", said)
+				}
+				for _, name := range tt.lacks {
+					if body[name] != nil {
+						t.Errorf("%s is there", name)
+					}
+				}
+				for _, name := range tt.has {
+					if whole && body[name] == nil {
+						t.Errorf("%s is not there: %s", name, text)
+					}
+				}
+				if len(r.Detail) != len(tt.detail) {
+					t.Error("the refusal itself was changed")
+				}
+			}
+		})
+	}
+}

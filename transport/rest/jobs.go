@@ -3,9 +3,11 @@ package rest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"berth/broker"
 	"berth/broker/native"
@@ -15,6 +17,9 @@ import (
 
 // maxWait is the longest waitSeconds (contracts/native.md section 2).
 const maxWait = 50
+
+// maxReason is the longest reason of a cancel, in characters.
+const maxReason = 500
 
 // maxPageSize bounds a page; a list without paging is whole.
 const maxPageSize = 1000
@@ -150,6 +155,10 @@ func (a *api) cancelJob(r *http.Request) (any, error) {
 			map[string]any{"JobId": id})
 	}
 	caller, _ := httpguard.Principal(r.Context())
+	if utf8.RuneCountInString(body.Reason) > maxReason {
+		return nil, badRequest(broker.CodeInvalidArguments, fmt.Sprintf("A Reason has at most %d characters; nothing was cancelled.", maxReason),
+			map[string]any{"Name": "Reason", "LimitCharacters": maxReason})
+	}
 	job, err := a.Jobs.CancelJob(r.Context(), id, body.Reason, caller)
 	if err != nil {
 		return nil, err

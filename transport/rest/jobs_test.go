@@ -98,6 +98,7 @@ func TestBadJobRequests(t *testing.T) {
 		{"cancel without a reason", "POST", "/api/v1/jobs/job_2/cancel", `{}`, 400, "missing_reason", "BadRequest"},
 		{"cancel without a body", "POST", "/api/v1/jobs/job_2/cancel", ``, 400, "missing_reason", "BadRequest"},
 		{"cancel with a blank reason", "POST", "/api/v1/jobs/job_2/cancel", `{"Reason":" "}`, 400, "missing_reason", "BadRequest"},
+		{"cancel with a reason that is too long", "POST", "/api/v1/jobs/job_2/cancel", `{"Reason":"` + strings.Repeat("é", 501) + `"}`, 400, "invalid_arguments", "BadRequest"},
 		{"cancel of a final job", "POST", "/api/v1/jobs/job_1/cancel", `{"Reason":"r"}`, 409, "job_terminal", "Conflict"},
 		{"body that is no JSON", "POST", "/api/v1/jobs/job_2/cancel", `{"Reason":`, 400, "invalid_arguments", "DeserializationError"},
 		{"body with a tail", "POST", "/api/v1/jobs/job_2/cancel", `{"Reason":"r"} {}`, 400, "invalid_arguments", "DeserializationError"},

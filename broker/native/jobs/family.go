@@ -69,7 +69,7 @@ func New(store Store, opts Options) *Family {
 	f := &Family{store: store, opts: opts}
 	f.Verbs = native.NewFamily("jobs", native.Options{RuntimeID: opts.RuntimeID, Server: opts.Server, Now: opts.Now, Log: opts.Log}, native.Verb{
 		Name: Verb, Entry: entry, Aliases: []string{Alias}, Effects: broker.Read, Control: true, Beside: true,
-		Facts: catalog.Facts{Essential: true}, Answer: f.status,
+		Facts: catalog.Facts{Essential: true, Required: true}, Answer: f.status,
 	})
 	return f
 }
