@@ -9,6 +9,14 @@ import (
 // This file is what a call must pass before a backend hears of it, whichever
 // actor hands it on: what an operator stopped, and the limits over all backends.
 
+// admitJob has a new job judged, unless its work has begun already.
+func (s *System) admitJob(start *jobStart, record *broker.Job) *broker.Refusal {
+	if s.opts.Admit == nil || start.promote || start.adopt != nil {
+		return nil
+	}
+	return s.opts.Admit(start.req.Call, record)
+}
+
 // stopped refuses new work that an operator has stopped: by the hold, or at its
 // backend.
 func (s *System) stopped(req *Request) *broker.Refusal {

@@ -30,6 +30,9 @@ func (j *job) write() {
 	case stepCreate:
 		held := j.held()
 		j.journal(func(ctx context.Context) *jobWritten {
+			if held == nil {
+				held = j.sys.admitJob(j.start, &record)
+			}
 			if held != nil {
 				first, found, err := j.sys.journal.FirstJob(record)
 				if err == nil && !found {

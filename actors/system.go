@@ -49,6 +49,11 @@ type Options struct {
 	// Hold refuses the start of an operation of a request that is Held, while
 	// an operator holds it; nil never does. It must not block.
 	Hold func(operation string) *broker.Refusal
+	// Admit judges a call that becomes a job at once, before the record is
+	// written, and may say in the record what the job is called and what it is
+	// about; nil admits all. A repeat of an idempotency key that is refused here
+	// still gives its first job. It may read the journal.
+	Admit func(call *broker.Call, record *broker.Job) *broker.Refusal
 	// Drained are the backends that an operator drained before this start.
 	Drained map[string]*drain.Notice
 	// Observe is told of each call that ended; nil is not. It must not block.

@@ -105,6 +105,35 @@ const (
 	CodeServerPath           Code = "server_path_forbidden"
 	CodeConfigurationRefused Code = "configuration_refused"
 	CodeReloadInProgress     Code = "reload_in_progress"
+
+	// Of a request to dispatch.
+	CodeMissingTitle              Code = "missing_title"
+	CodeMissingMissions           Code = "missing_missions"
+	CodeMissingMissionTitle       Code = "missing_mission_title"
+	CodeMissingMissionDescription Code = "missing_mission_description"
+	CodeInvalidMissionMode        Code = "invalid_mission_mode"
+	CodePrestagedFileInvalid      Code = "prestaged_file_invalid"
+	CodeMissionAliasDuplicate     Code = "mission_alias_duplicate"
+	CodeMissionAliasUnknown       Code = "mission_alias_unknown"
+	CodeMissionAliasCycle         Code = "mission_alias_cycle"
+	CodeNotBuilt                  Code = "not_built"
+	CodeInvalidVesselName         Code = "invalid_vessel_name"
+	CodeRuntimeUnsupported        Code = "runtime_unsupported"
+	CodePromptTooLarge            Code = "prompt_too_large"
+	CodeVesselNotFound            Code = "vessel_not_found"
+	CodeVesselBusy                Code = "vessel_busy"
+	CodeCaptainNotFound           Code = "captain_not_found"
+	CodeCaptainBusy               Code = "captain_busy"
+	CodeCaptainNotBenched         Code = "captain_not_benched"
+	CodeCaptainNameTaken          Code = "captain_name_taken"
+	CodeServerOwnedField          Code = "captain_server_owned_field"
+	CodeLandingUnsupported        Code = "landing_mode_unsupported"
+	CodeInvalidTier               Code = "invalid_tier"
+	CodeInvalid                   Code = "invalid"
+
+	CodeMissingVesselID Code = "missing_vessel_id"
+	CodeMissingQuery    Code = "missing_query"
+	CodeIndexUpdating   Code = "code_index_update_in_progress"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -202,6 +231,34 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeServerPath:           {false},
 	CodeConfigurationRefused: {false},
 	CodeReloadInProgress:     {true},
+
+	CodeMissingTitle:              {false},
+	CodeMissingMissions:           {false},
+	CodeMissingMissionTitle:       {false},
+	CodeMissingMissionDescription: {false},
+	CodeInvalidMissionMode:        {false},
+	CodePrestagedFileInvalid:      {false},
+	CodeMissionAliasDuplicate:     {false},
+	CodeMissionAliasUnknown:       {false},
+	CodeMissionAliasCycle:         {false},
+	CodeNotBuilt:                  {false},
+	CodeInvalidVesselName:         {false},
+	CodeRuntimeUnsupported:        {false},
+	CodePromptTooLarge:            {false},
+	CodeVesselNotFound:            {false},
+	CodeVesselBusy:                {false},
+	CodeCaptainNotFound:           {false},
+	CodeCaptainBusy:               {false},
+	CodeCaptainNotBenched:         {false},
+	CodeCaptainNameTaken:          {false},
+	CodeServerOwnedField:          {false},
+	CodeLandingUnsupported:        {false},
+	CodeInvalidTier:               {false},
+	CodeInvalid:                   {false},
+
+	CodeMissingVesselID: {false},
+	CodeMissingQuery:    {false},
+	CodeIndexUpdating:   {true},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

@@ -42,6 +42,24 @@ type statusView struct {
 // FormatTime is the form of every time that leaves Berth: UTC, ending in Z.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999Z") }
 
+// native is the backend of the broker's own verbs.
+const native = "berth"
+
+// shownResult is the result as a record shows it: that of one of the broker's own
+// verbs is what the verb answered, without the protocol's wrapping.
+func (j Job) shownResult() json.RawMessage {
+	if j.Backend != native || j.Promoted || j.ResultIsError {
+		return j.Result
+	}
+	var result struct {
+		StructuredContent json.RawMessage `json:"structuredContent"`
+	}
+	if err := json.Unmarshal(j.Result, &result); err != nil || len(result.StructuredContent) == 0 {
+		return j.Result
+	}
+	return result.StructuredContent
+}
+
 func formatTimePtr(t *time.Time) *string {
 	if t == nil {
 		return nil
@@ -88,7 +106,7 @@ func (j Job) Handle(replayed bool) json.RawMessage {
 	return marshal(jobView{
 		JobID: j.ID, Operation: j.Operation, Status: j.Status,
 		SubmittedAtUTC: FormatTime(j.SubmittedAt), StartedAtUTC: formatTimePtr(j.StartedAt), CompletedAtUTC: formatTimePtr(j.CompletedAt),
-		Result: j.Result, FailureMessage: textPtr(j.FailureMessage),
+		Result: j.shownResult(), FailureMessage: textPtr(j.FailureMessage),
 		ObjectiveID: textPtr(j.ObjectiveID), VesselID: textPtr(j.VesselID),
 		Reason: textPtr(reason), Refusal: j.Refusal, Replayed: replayed,
 	})
@@ -129,7 +147,7 @@ func (j Job) StatusView(delayed bool) json.RawMessage {
 	}
 	if j.Status.Final() {
 		v.CompletedAtUTC = formatTimePtr(j.CompletedAt)
-		v.Result = j.Result
+		v.Result = j.shownResult()
 	}
 	if j.Status == JobFailed || j.Status == JobLost {
 		v.FailureMessage, v.Reason, v.Refusal = j.FailureMessage, j.Reason, j.Refusal

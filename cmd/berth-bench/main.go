@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"berth/transport/guard"
 )
 
 // options is what the command line says.
@@ -33,6 +35,9 @@ type options struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "guard" { // the git of the code index runs under one
+		os.Exit(guard.Main(os.Args[2:]))
+	}
 	if err := run(os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "berth-bench:", err)
 		os.Exit(1)
@@ -72,7 +77,7 @@ func run(args []string, out io.Writer) error {
 }
 
 // parts is what can be measured, in the order in which it is.
-var parts = []string{"http", "stdio", "accepts", "jobs", "idle", "catalog", "board"}
+var parts = []string{"http", "stdio", "accepts", "jobs", "idle", "catalog", "board", "codeindex"}
 
 func (o *options) complete(all []string) error {
 	if o.only == "" {
@@ -143,7 +148,7 @@ func bench(o options, out io.Writer) (err error) {
 	steps := []struct {
 		part string
 		run  func(context.Context, *lab, *report) error
-	}{{"http", measureHTTP}, {"stdio", measureStdio}, {"accepts", measureAccepts}, {"jobs", measureJobs}, {"idle", measureIdle}, {"catalog", measureCatalog}, {"board", measureBoard}}
+	}{{"http", measureHTTP}, {"stdio", measureStdio}, {"accepts", measureAccepts}, {"jobs", measureJobs}, {"idle", measureIdle}, {"catalog", measureCatalog}, {"board", measureBoard}, {"codeindex", measureCodeIndex}}
 	for _, s := range steps {
 		if !o.wants(s.part) {
 			continue

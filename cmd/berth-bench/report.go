@@ -22,6 +22,7 @@ type report struct {
 	idle    *idleResult
 	catalog []catalogResult
 	board   []boardResult
+	code    *codeIndexResult
 }
 
 // aim is one of the aims with what was measured.
@@ -54,6 +55,7 @@ func (r *report) markdown() string {
 	}
 	r.catalogTable(&b)
 	r.boardTable(&b)
+	r.codeTable(&b)
 	return b.String()
 }
 
@@ -76,6 +78,7 @@ func (r *report) aims(b *strings.Builder) {
 	if r.idle != nil {
 		aims = append(aims, below("memory of an idle session", max(r.idle.heap, r.idle.resident)/1024, 4, "KiB"))
 	}
+	aims = append(aims, r.codeAims()...)
 	if len(aims) == 0 {
 		return
 	}

@@ -114,6 +114,8 @@ func TestARunningBrokerAnswersAsItsDocumentSays(t *testing.T) {
 	}
 	_, err = w.follow(t.Context(), r.JobID)
 	must(t, err)
+	var vessel struct{ ID string }
+	w.tool("add_vessel", map[string]any{"name": "v", "repoUrl": "https://localhost/v.git"}, &vessel)
 	_, _, text := h.operator("GET", "/api/v1/openapi.json", "")
 	doc, err := openapi3.NewLoader().LoadFromData(text)
 	must(t, err)
@@ -124,7 +126,11 @@ func TestARunningBrokerAnswersAsItsDocumentSays(t *testing.T) {
 		if item.Get == nil || strings.HasSuffix(path, "/stream") {
 			continue // a stream does not end; transport/rest reads it
 		}
-		url := strings.NewReplacer("{id}", r.JobID, "{name}", "fx").Replace(path)
+		id := r.JobID
+		if strings.HasPrefix(path, "/api/v1/vessels/") {
+			id = vessel.ID
+		}
+		url := strings.NewReplacer("{id}", id, "{name}", "fx").Replace(path)
 		status, header, body := h.operator("GET", url, "")
 		if status != http.StatusOK {
 			t.Errorf("%s: status %d, body %s", url, status, body)

@@ -78,6 +78,7 @@ type running struct {
 	live            live.Feed
 	streamsEnd      chan struct{} // closed when the last answers are sent
 	board           *board.Board
+	vessels         vessels
 	agentWake       *actors.AgentWake
 	front           *mcpserver.Server
 	listener        net.Listener
@@ -124,7 +125,7 @@ func (b *running) openState(ctx context.Context, path string) error {
 		b.log.Warn("an earlier broker left child processes",
 			slog.Int("killed", len(swept.Killed)), slog.Int("left", len(swept.Left)))
 	}
-	return nil
+	return b.openPlaces()
 }
 
 // openJournal opens the journal and turns what was unfinished into Lost, before

@@ -134,6 +134,7 @@ func (b *running) startActors() error {
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
 		Observe:          b.observe, Proofs: b.proofs(), Live: b.live.Publish, Hold: b.hold.Refuse, Drained: b.drained,
+		Admit: b.vessels.admit,
 		Fatal: func(reason string) {
 			select {
 			case b.fatal <- reason:
@@ -264,6 +265,7 @@ func (b *running) close() {
 	if b.agentWake != nil {
 		b.agentWake.Stop()
 	}
+	b.vessels.close()
 	var problems []error
 	if b.listener != nil {
 		problems = append(problems, b.dir.RemovePort())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -26,23 +27,41 @@ var cleanEnd = event{kind: eventExited}.words()
 // kills it. It returns when nothing of the command is left. A command that did
 // not end well, or not in time, is an *OutputError.
 func Output(ctx context.Context, spec Spec, max int) ([]byte, error) {
-	return runCommand(ctx, spec, "", func(stdout io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(stdout, int64(max)+1)) }, max)
+	return runCommand(ctx, spec, nil, func(stdout io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(stdout, int64(max)+1)) }, max)
 }
 
 // Feed is Output for a command that reads input from its standard input and whose
 // output nobody reads.
 func Feed(ctx context.Context, spec Spec, input string) error {
-	_, err := runCommand(ctx, spec, input, func(stdout io.Reader) ([]byte, error) {
+	_, err := runCommand(ctx, spec, strings.NewReader(input), func(stdout io.Reader) ([]byte, error) {
 		_, err := io.Copy(io.Discard, onlyReader{stdout})
 		return nil, err
 	}, 0)
 	return err
 }
 
+// Pipe is Output for a command whose output is read as it comes; input may be
+// nil. An error of read kills the command and is returned.
+func Pipe(ctx context.Context, spec Spec, input io.Reader, read func(stdout io.Reader) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var failed error
+	_, err := runCommand(ctx, spec, input, func(stdout io.Reader) ([]byte, error) {
+		if failed = read(onlyReader{stdout}); failed != nil {
+			cancel()
+		}
+		return nil, failed
+	}, 0)
+	if failed != nil && err != nil {
+		return errors.Join(failed, err)
+	}
+	return err
+}
+
 // onlyReader keeps io.Copy to a plain loop.
 type onlyReader struct{ io.Reader }
 
-func runCommand(ctx context.Context, spec Spec, input string, read func(io.Reader) ([]byte, error), max int) ([]byte, error) {
+func runCommand(ctx context.Context, spec Spec, input io.Reader, read func(io.Reader) ([]byte, error), max int) ([]byte, error) {
 	const late = "has not ended in time and was killed"
 	p, err := Start(ctx, spec)
 	if err != nil {
@@ -54,7 +73,9 @@ func runCommand(ctx context.Context, spec Spec, input string, read func(io.Reade
 	fed := make(chan struct{})
 	go func() { // the child may answer before it has read everything, or read nothing
 		defer close(fed)
-		_, _ = io.WriteString(p.Stdin, input)
+		if input != nil {
+			_, _ = io.Copy(p.Stdin, input)
+		}
 		_ = p.Stdin.Close()
 	}()
 	defer func() { <-fed }() // Stop has closed the pipe

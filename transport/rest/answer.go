@@ -59,6 +59,10 @@ var statuses = map[broker.Code]int{
 	broker.CodeRateLimited:         http.StatusTooManyRequests,
 	broker.CodeNotFound:            http.StatusNotFound,
 	broker.CodeJobNotFound:         http.StatusNotFound,
+	broker.CodeVesselNotFound:      http.StatusNotFound,
+	broker.CodeVesselBusy:          http.StatusConflict,
+	broker.CodeIndexUpdating:       http.StatusConflict,
+	broker.CodeServerPath:          http.StatusForbidden,
 	broker.CodeEventNotFound:       http.StatusNotFound,
 	broker.CodeProfileUnknown:      http.StatusNotFound,
 	broker.CodeVerbUnknown:         http.StatusNotFound,
@@ -94,7 +98,11 @@ func answering(method func(*api, *http.Request) (any, error)) func(*api) http.Ha
 				a.fail(w, r, err)
 				return
 			}
-			httpguard.WriteJSON(w, http.StatusOK, v)
+			status := http.StatusOK
+			if _, ok := v.(accepted); ok {
+				status = http.StatusAccepted
+			}
+			httpguard.WriteJSON(w, status, v)
 		})
 	}
 }

@@ -315,7 +315,7 @@ func job(id string, status broker.JobStatus, age time.Duration) broker.Job {
 func (f *fake) withTwins(t *testing.T) {
 	t.Helper()
 	own := catalog.Source{Backend: catalog.NativeName, Native: true, Family: "own", Listed: true, Effects: map[string]broker.Effects{}}
-	for _, name := range []string{"dispatch_hold", "stop_server", "restore"} {
+	for _, name := range []string{"dispatch_hold", "stop_server", "restore", "enumerate", "add_vessel", "get_vessel", "update_vessel", "delete_vessel", "index_status", "index_update", "code_search"} {
 		own.Tools = append(own.Tools, broker.Tool{Name: name, Raw: json.RawMessage(`{"name":"` + name + `","inputSchema":{"type":"object"}}`)})
 		own.Effects[name] = broker.Write
 	}
@@ -328,6 +328,14 @@ func (f *fake) withTwins(t *testing.T) {
 		return actors.Reply{Answer: &broker.Answer{Result: f.twin}}
 	}
 	f.twin = json.RawMessage(`{"content":[],"structuredContent":{"Done":true}}`)
+}
+
+// good is the status of a route's answer that is no refusal.
+func good(path string) int {
+	if path == "/api/v1/vessels/{id}/code-index/update" {
+		return http.StatusAccepted
+	}
+	return http.StatusOK
 }
 
 func (f *fake) AcceptCatalog(context.Context, string) *broker.Refusal { return nil }

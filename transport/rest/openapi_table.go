@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 
 	"berth/broker"
+	"berth/broker/dispatch"
 	"berth/broker/drain"
 	"berth/broker/native/board"
+	"berth/broker/native/codeindex"
 	"berth/broker/native/events"
 	"berth/broker/native/hold"
 	"berth/broker/native/status"
@@ -66,7 +68,33 @@ type (
 		Message          string
 		RestartRequired  bool
 	}
-	eventPage    events.Page
+	eventPage     events.Page
+	vesselPage    struct{ Page[dispatch.Vessel] }
+	vesselDeleted struct {
+		Status   string
+		VesselID string `json:"VesselId"`
+		Warnings []string
+	}
+	codeIndexState struct{ codeindex.Status }
+	// codeAnswer is what a search found, or why there was none.
+	codeAnswer struct {
+		Status            codeIndexState
+		Query             string
+		Results           []codeResult   `json:",omitempty"`
+		Available         *bool          `json:",omitempty"`
+		UnavailableReason string         `json:",omitempty"`
+		Readiness         *codeReadiness `json:",omitempty"`
+	}
+	codeResult struct {
+		Score   int
+		Record  map[string]any
+		Excerpt string
+	}
+	codeReadiness struct {
+		VesselID  string `json:"VesselId"`
+		Freshness codeindex.Freshness
+		Remedy    string
+	}
 	eventDeleted events.Deleted
 )
 
@@ -121,11 +149,19 @@ var documents = map[string]document{
 		{Name: "cursor", Type: "string", Says: "Goes on after this event. What was missed is given again, up to 128 events or 1 MiB; an event.gap says that there was more."},
 		{Name: "live", Type: "boolean", Says: "With changes of jobs, job.changed, which stand in no journal."},
 		{Name: "Last-Event-ID", Type: "string", Header: true, Says: "The cursor that a browser sends when it comes back; it goes before the one in the query."}}},
-	"POST /api/v1/backends/{name}/drain":   {Answer: drain.Drained{}, Body: reasonGiven{}, Query: waiting("Waits until nothing is left there, 0 to 50 seconds.")},
-	"POST /api/v1/backends/{name}/resume":  {Answer: drain.Drained{}, Body: reasonGiven{}},
-	"POST /api/v1/backends/{name}/restart": {Answer: drain.Drained{}, Body: reasonGiven{}, Query: waiting("How long what runs has to end, 0 to 50 seconds; 10 without it.")},
-	"GET /api/v1/hold":                     {Answer: hold.Standing{}},
-	"POST /api/v1/hold":                    {Answer: holdChange{}, Body: holdRequest{}},
+	"POST /api/v1/backends/{name}/drain":          {Answer: drain.Drained{}, Body: reasonGiven{}, Query: waiting("Waits until nothing is left there, 0 to 50 seconds.")},
+	"POST /api/v1/backends/{name}/resume":         {Answer: drain.Drained{}, Body: reasonGiven{}},
+	"POST /api/v1/backends/{name}/restart":        {Answer: drain.Drained{}, Body: reasonGiven{}, Query: waiting("How long what runs has to end, 0 to 50 seconds; 10 without it.")},
+	"GET /api/v1/hold":                            {Answer: hold.Standing{}},
+	"POST /api/v1/hold":                           {Answer: holdChange{}, Body: holdRequest{}},
+	"GET /api/v1/vessels":                         {Answer: vesselPage{}, Query: paging},
+	"POST /api/v1/vessels":                        {Answer: dispatch.Vessel{}, Body: vesselBody{}},
+	"GET /api/v1/vessels/{id}":                    {Answer: dispatch.Vessel{}},
+	"PUT /api/v1/vessels/{id}":                    {Answer: dispatch.Vessel{}, Body: vesselBody{}},
+	"DELETE /api/v1/vessels/{id}":                 {Answer: vesselDeleted{}},
+	"GET /api/v1/vessels/{id}/code-index/status":  {Answer: codeIndexState{}},
+	"POST /api/v1/vessels/{id}/code-index/update": {Answer: Job{}, Body: updateBody{}, Status: 202},
+	"POST /api/v1/vessels/{id}/code-index/search": {Answer: codeAnswer{}, Body: codeSearchBody{}},
 	"POST /api/v1/restore": {Answer: restored{}, Body: restoreRequest{}, Query: []param{
 		{Name: "X-Original-Filename", Type: "string", Header: true, Says: "The name of an archive that is the body itself, with Content-Type application/zip."}}},
 	"POST /api/v1/server/stop": {Answer: upkeep.Stopping{}},

@@ -92,6 +92,9 @@ func (p property) convert(text string) (string, bool) {
 // missing has the required properties whose absence has a code of its own.
 var missing = map[string]broker.Code{
 	"jobId":          broker.CodeMissingJobID,
+	"reason":         broker.CodeMissingReason,
+	"title":          broker.CodeMissingTitle,
+	"missions":       broker.CodeMissingMissions,
 	"eventId":        broker.CodeMissingEventID,
 	"ids":            broker.CodeMissingIDs,
 	"content":        broker.CodeMissingContent,
@@ -101,6 +104,8 @@ var missing = map[string]broker.Code{
 	"action":         broker.CodeInvalidAction,
 	"runtime":        broker.CodeInvalidRuntime,
 	"filePath":       broker.CodeMissingFilePath,
+	"vesselId":       broker.CodeMissingVesselID,
+	"query":          broker.CodeMissingQuery,
 }
 
 // NativeRefusal judges normalised arguments of a native verb. A required

@@ -1,0 +1,469 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"berth/broker"
+	"berth/broker/dispatch"
+	"berth/broker/dispatch/runtime"
+	"berth/broker/native"
+)
+
+// captainFields are the arguments that create_captain and update_captain share.
+type captainFields struct {
+	Name             *string   `json:"name"`
+	Runtime          *string   `json:"runtime"`
+	Model            *string   `json:"model"`
+	APIKey           *string   `json:"apiKey"`
+	APIBaseURL       *string   `json:"apiBaseUrl"`
+	Instructions     *string   `json:"systemInstructions"`
+	AllowedPersonas  *string   `json:"allowedPersonas"`
+	PreferredPersona *string   `json:"preferredPersona"`
+	Tier             *string   `json:"tier"`
+	PreferenceRank   *int      `json:"preferenceRank"`
+	ReasoningEffort  *string   `json:"reasoningEffort"`
+	Playbooks        []any     `json:"defaultPlaybooks"`
+	CustomCommand    *[]string `json:"customCommand"`
+	PromptDelivery   *string   `json:"customPromptDelivery"`
+}
+
+func captainProperties(required string, word func(name, description string) property) []property {
+	return []property{
+		text(required+"name", "A name that no other captain of the tenant has."),
+		text("runtime", "ClaudeCode (when it is not given), Codex, Gemini, Cursor, OpenCode or Custom."),
+		word("model", "The model, as the program calls it."),
+		word("apiKey", "A key for the model's provider; it is never shown again."),
+		word("apiBaseUrl", "The provider's address."),
+		word("systemInstructions", "What the agent is told beside each brief."),
+		word("allowedPersonas", "A JSON array of the personas that it may take; all when it is empty."),
+		word("preferredPersona", "The persona that it takes first."),
+		word("tier", "Economy, Standard or Premium; an empty string classifies it from the model's name."),
+		{"preferenceRank", `{"type":"integer","default":0,"description":"-1000 to 1000; within a tier the higher one is tried first. A number outside is taken as the nearest one inside."}`},
+		{"reasoningEffort", `{"type":"string","emptyStringClears":true,"enum":["","low","medium","high"]}`},
+		{"defaultPlaybooks", `{"type":"array","description":"Not built."}`},
+		{"customCommand", `{"type":"array","items":{"type":"string"},"maxItems":100,"description":"The argument vector of a Custom captain: an absolute path first. {prompt} {promptFile} {worktree} {missionId} {model} are replaced."}`},
+		{"customPromptDelivery", `{"type":"string","enum":["stdin","argument","file"]}`},
+	}
+}
+
+// owned are the fields that the broker alone writes. Each may be sent with the
+// value that is stored, so that a record that was read can be sent back.
+var owned = []string{"id", "tenantId", "userId", "state", "currentMissionId", "currentDockId", "processId", "processStartedUtc", "recoveryAttempts", "lastHeartbeatUtc",
+	"lastProcessAliveUtc", "quarantineUntilUtc", "quarantineReason", "createdUtc", "lastUpdateUtc"}
+
+var captainID = text("*captainId", "The Id of the captain, such as cpt_mp1a2b3c_9fQ2kLmN0pQ.")
+
+func (f *Family) captainVerbs() []native.Verb {
+	return []native.Verb{
+		{Name: "create_captain", Effects: broker.Write, Answer: f.createCaptain,
+			Entry: entry("create_captain", "Create a captain", "Register an agent program that takes one mission at a time. It is Idle until one is assigned.", captainProperties("*", text)...)},
+		{Name: "update_captain", Effects: broker.Write, Answer: f.updateCaptain,
+			Entry: entry("update_captain", "Change a captain", "Change the given fields of a captain; the others stay.", append([]property{captainID}, captainProperties("", clearable)...)...)},
+		{Name: "get_captain", Effects: broker.Read, Answer: f.getCaptain,
+			Entry: entry("get_captain", "A captain", "One captain: its program, its state and what it works on. Its key is never shown.", captainID)},
+		{Name: "bench_captain", Effects: broker.Write, Answer: f.benchCaptain,
+			Entry: entry("bench_captain", "Bench a captain", "Keep an idle captain from being given work, until a time or until it is lifted.", captainID, text("*reason", "Why."),
+				property{"untilUtc", `{"type":"string","format":"date-time","description":"Until when; it wins over durationMinutes."}`}, property{"durationMinutes", `{"type":"integer","minimum":1,"maximum":525600}`})},
+		{Name: "unbench_captain", Effects: broker.Write, Answer: f.unbenchCaptain,
+			Entry: entry("unbench_captain", "Take a captain off the bench", "Make a benched captain Idle again.", captainID)},
+		{Name: "delete_captain", Effects: broker.Destroy, Answer: f.deleteCaptain,
+			Entry: entry("delete_captain", "Delete a captain", "Delete a captain that does nothing.", captainID)},
+		{Name: "delete_captains", Effects: broker.Destroy, Answer: func(ctx context.Context, ask native.Ask) (any, error) {
+			return deleteMany(ctx, ask, f.dropCaptain)
+		}, Entry: entry("delete_captains", "Delete captains", "Delete several captains, each by itself.", idsProperty)},
+	}
+}
+
+func captainOwner(c dispatch.Captain) dispatch.Owner { return c.Owner }
+
+func captainKeys(c dispatch.Captain) []string {
+	return []string{"tenant/" + c.TenantID}
+}
+
+// nameKey is the id of the claim of a name.
+func nameKey(tenant, name string) string {
+	return tenant + "/" + strings.ToLower(strings.TrimSpace(name))
+}
+
+func (f *Family) captain(who broker.Principal, id string) (dispatch.Captain, uint64, error) {
+	c, revision, err := read(f, kindCaptain, id, who, captainOwner, broker.CodeCaptainNotFound)
+	return c, revision, err
+}
+
+// maxName is the longest name of a captain, in characters.
+const maxName = 100
+
+// check judges what was given. stored is the record before it; its zero value
+// is that of a captain to be made.
+func (a captainFields) check() *broker.Refusal {
+	invalid := func(argument, problem string) *broker.Refusal {
+		return broker.Refuse(broker.CodeInvalid, "The argument "+argument+" "+problem+"; nothing was written.", map[string]any{"Argument": argument})
+	}
+	switch {
+	case a.Name != nil && (strings.TrimSpace(*a.Name) == "" || utf8.RuneCountInString(*a.Name) > maxName || strings.ContainsFunc(*a.Name, func(r rune) bool { return r < ' ' })):
+		return invalid("name", "is blank, too long or holds a control character")
+	case len(a.Playbooks) > 0:
+		return notBuilt("defaultPlaybooks")
+	case set(a.Runtime) && !slices.Contains(dispatch.Runtimes, dispatch.Runtime(*a.Runtime)):
+		return runtime.Unsupported(dispatch.Runtime(*a.Runtime))
+	case set(a.Tier) && !slices.Contains([]dispatch.Tier{dispatch.Economy, dispatch.Standard, dispatch.Premium}, dispatch.Tier(*a.Tier)):
+		return broker.Refuse(broker.CodeInvalidTier, "A tier is Economy, Standard or Premium; nothing was written.", map[string]any{"Tiers": []dispatch.Tier{dispatch.Economy, dispatch.Standard, dispatch.Premium}})
+	case a.CustomCommand != nil && len(*a.CustomCommand) > 0 && !path.IsAbs((*a.CustomCommand)[0]):
+		return invalid("customCommand", "does not begin with an absolute path")
+	}
+	if set(a.AllowedPersonas) {
+		var personas []string
+		if err := json.Unmarshal([]byte(*a.AllowedPersonas), &personas); err != nil {
+			return invalid("allowedPersonas", "is no JSON array of names")
+		}
+	}
+	return nil
+}
+
+// apply gives the captain with what was given.
+func (a captainFields) apply(c dispatch.Captain, now time.Time) dispatch.Captain {
+	if a.Name != nil {
+		c.Name = strings.TrimSpace(*a.Name)
+	}
+	if set(a.Runtime) {
+		c.Runtime = dispatch.Runtime(*a.Runtime)
+	}
+	for _, field := range []struct {
+		to   **string
+		from *string
+	}{{&c.Model, a.Model}, {&c.APIBaseURL, a.APIBaseURL}, {&c.Instructions, a.Instructions}, {&c.PreferredPersona, a.PreferredPersona}, {&c.ReasoningEffort, a.ReasoningEffort}} {
+		switch {
+		case field.from == nil:
+		case *field.from == "":
+			*field.to = nil
+		default:
+			*field.to = field.from
+		}
+	}
+	if a.AllowedPersonas != nil {
+		c.AllowedPersonas = []string{}
+		if *a.AllowedPersonas != "" {
+			_ = json.Unmarshal([]byte(*a.AllowedPersonas), &c.AllowedPersonas) // it was checked
+		}
+	}
+	switch {
+	case set(a.Tier):
+		c.Tier = dispatch.Tier(*a.Tier)
+	case a.Tier != nil || c.Tier == "":
+		c.Tier = dispatch.TierOf(c.Model)
+	}
+	if a.PreferenceRank != nil {
+		c.PreferenceRank = min(max(*a.PreferenceRank, -1000), 1000)
+	}
+	if a.CustomCommand != nil {
+		c.CustomCommand = *a.CustomCommand
+	}
+	if set(a.PromptDelivery) {
+		c.PromptDelivery = *a.PromptDelivery
+	}
+	c.LastUpdateUTC = now
+	return c
+}
+
+// complete refuses a captain that could not be launched.
+func complete(c dispatch.Captain) *broker.Refusal {
+	if (c.Runtime == dispatch.Custom) == (len(c.CustomCommand) > 0) {
+		return nil
+	}
+	return broker.Refuse(broker.CodeInvalid, "A Custom captain has a customCommand, and no other has one; nothing was written.", map[string]any{"Argument": "customCommand"})
+}
+
+// serverOwned refuses fields of the broker's that are not what is stored.
+func serverOwned(ask native.Ask, stored dispatch.Captain) error {
+	var args map[string]any
+	if err := ask.Decode(&args); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(stored)
+	if err != nil {
+		return err
+	}
+	var has map[string]any
+	if err := json.Unmarshal(raw, &has); err != nil {
+		return err
+	}
+	var touched []string
+	for _, name := range owned {
+		if sent, given := args[name]; given && !reflect.DeepEqual(sent, has[strings.ToUpper(name[:1])+name[1:]]) {
+			touched = append(touched, name)
+		}
+	}
+	if len(touched) == 0 {
+		return nil
+	}
+	return broker.Refuse(broker.CodeServerOwnedField, "captain_server_owned_field: "+strings.Join(touched, ", ")+". The broker alone writes these; nothing was written.", map[string]any{"Fields": touched})
+}
+
+func (f *Family) createCaptain(ctx context.Context, ask native.Ask) (any, error) {
+	var args captainFields
+	if err := ask.Decode(&args); err != nil {
+		return nil, err
+	}
+	who := ask.Call.Principal
+	c := args.apply(dispatch.Captain{Owner: dispatch.OwnedBy(who), Runtime: dispatch.ClaudeCode, State: dispatch.CaptainIdle, AllowedPersonas: []string{},
+		CustomCommand: []string{}, PromptDelivery: runtime.ByStdin, CreatedUTC: ask.Now}, ask.Now)
+	if err := serverOwned(ask, dispatch.Captain{State: dispatch.CaptainIdle}); err != nil {
+		return nil, err
+	}
+	if refusal := cmp.Or(args.check(), complete(c)); refusal != nil {
+		return nil, refusal
+	}
+	id, err := f.newID(dispatch.CaptainPrefix, ask.Now)
+	if err != nil {
+		return nil, err
+	}
+	c.ID = id
+	if err := f.claimName(ctx, nameKey(c.TenantID, c.Name), id, ask.Now, c.Name); err != nil {
+		return nil, err
+	}
+	if err := f.keepSecret(kindCaptain, id, args.APIKey); err != nil {
+		return nil, err
+	}
+	c.HasAPIKey = f.opts.Secrets.HasSecret(secretOf(kindCaptain, id))
+	if err := put(ctx, f, kindCaptain, id, 0, c, captainKeys(c), event("created", kindCaptain, id, c.Owner, who, "The captain "+c.Name+" was created.")); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// claim is the record that makes a captain's name its own: one for each name of
+// a tenant, written before the captain that bears it.
+type claim struct {
+	Captain string    `json:"captain"`
+	At      time.Time `json:"at"`
+}
+
+// claimFor is how long a claim holds before its captain is there.
+const claimFor = time.Minute
+
+// claimName takes a name for a captain, or refuses it as taken. A claim whose
+// captain does not exist, and has had the time to, is taken over: its broker
+// stopped between the two writes.
+func (f *Family) claimName(ctx context.Context, key, id string, now time.Time, name string) error {
+	value, err := json.Marshal(claim{id, now})
+	if err != nil {
+		return err
+	}
+	at := uint64(0)
+	stored, err := f.store.Record(kindName, key)
+	if err == nil {
+		var other claim
+		if err := json.Unmarshal(stored.Value, &other); err != nil {
+			return unreadable(err)
+		}
+		_, err := f.store.Record(kindCaptain, other.Captain)
+		switch {
+		case other.Captain == id:
+			return nil
+		case err == nil || !errors.Is(err, broker.ErrRecordNotFound) || now.Sub(other.At) < claimFor:
+			return nameTaken(name)
+		}
+		at = stored.Revision
+	} else if !errors.Is(err, broker.ErrRecordNotFound) {
+		return unreadable(err)
+	}
+	_, err = f.store.Put(ctx, broker.RecordChange{Kind: kindName, ID: key, If: &at, Value: value})
+	if errors.Is(err, broker.ErrRecordRevision) {
+		return nameTaken(name)
+	}
+	return err
+}
+
+// freeName gives a name up. One that stays behind is taken over later.
+func (f *Family) freeName(ctx context.Context, key, id string) error {
+	stored, err := f.store.Record(kindName, key)
+	if errors.Is(err, broker.ErrRecordNotFound) {
+		return nil
+	}
+	var c claim
+	if err == nil {
+		err = json.Unmarshal(stored.Value, &c)
+	}
+	if err != nil {
+		return unreadable(err)
+	}
+	if c.Captain != id {
+		return nil
+	}
+	_, err = f.store.Put(ctx, broker.RecordChange{Kind: kindName, ID: key, If: &stored.Revision})
+	return err
+}
+
+func nameTaken(name string) *broker.Refusal {
+	return broker.Refuse(broker.CodeCaptainNameTaken, "A captain with that name already exists.", map[string]any{"Name": name})
+}
+
+func (f *Family) updateCaptain(ctx context.Context, ask native.Ask) (any, error) {
+	var args captainFields
+	if err := ask.Decode(&args); err != nil {
+		return nil, err
+	}
+	id, err := idOf(ask, "captainId")
+	if err != nil {
+		return nil, err
+	}
+	who := ask.Call.Principal
+	before, _, err := f.captain(who, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := serverOwned(ask, before); err != nil {
+		return nil, err
+	}
+	if refusal := cmp.Or(args.check(), complete(args.apply(before, ask.Now))); refusal != nil {
+		return nil, refusal
+	}
+	if args.Name != nil {
+		if err := f.claimName(ctx, nameKey(before.TenantID, *args.Name), id, ask.Now, *args.Name); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.keepSecret(kindCaptain, id, args.APIKey); err != nil {
+		return nil, err
+	}
+	c, err := f.stepCaptain(ctx, who, id, "updated", func(c dispatch.Captain) (dispatch.Captain, error) {
+		c = args.apply(c, ask.Now)
+		c.HasAPIKey = f.opts.Secrets.HasSecret(secretOf(kindCaptain, id))
+		return c, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if old := nameKey(before.TenantID, before.Name); old != nameKey(c.TenantID, c.Name) {
+		return c, f.freeName(ctx, old, id)
+	}
+	return c, nil
+}
+
+// stepCaptain changes a captain and writes the event of it.
+func (f *Family) stepCaptain(ctx context.Context, who broker.Principal, id, word string, step func(dispatch.Captain) (dispatch.Captain, error)) (dispatch.Captain, error) {
+	return change(ctx, f, kindCaptain, id, func() (dispatch.Captain, uint64, error) { return f.captain(who, id) },
+		func(c dispatch.Captain) (dispatch.Captain, []broker.Event, error) {
+			next, err := step(c)
+			return next, []broker.Event{event(word, kindCaptain, id, c.Owner, who, "The captain "+c.Name+" was "+word+".")}, err
+		}, captainKeys)
+}
+
+func (f *Family) getCaptain(_ context.Context, ask native.Ask) (any, error) {
+	id, err := idOf(ask, "captainId")
+	if err != nil {
+		return nil, err
+	}
+	c, _, err := f.captain(ask.Call.Principal, id)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func captainBusy(c dispatch.Captain) *broker.Refusal {
+	return broker.Refuse(broker.CodeCaptainBusy, "The captain is "+string(c.State)+"; nothing was changed.", map[string]any{"CaptainId": c.ID, "State": c.State, "MissionId": c.MissionID})
+}
+
+// benched is the answer to bench_captain.
+type benched struct {
+	Status    string                `json:"Status"`
+	CaptainID string                `json:"CaptainId"`
+	Name      string                `json:"Name"`
+	State     dispatch.CaptainState `json:"State"`
+	Reason    *string               `json:"BenchReason"`
+	Until     *time.Time            `json:"BenchUntilUtc"`
+}
+
+func (f *Family) benchCaptain(ctx context.Context, ask native.Ask) (any, error) {
+	var args struct {
+		Reason  string     `json:"reason"`
+		Until   *time.Time `json:"untilUtc"`
+		Minutes *int       `json:"durationMinutes"`
+	}
+	id, err := idOf(ask, "captainId")
+	if err == nil {
+		err = ask.Decode(&args)
+	}
+	if err != nil {
+		return nil, err
+	}
+	until := args.Until
+	if until == nil && args.Minutes != nil {
+		t := ask.Now.Add(time.Duration(*args.Minutes) * time.Minute)
+		until = &t
+	}
+	c, err := f.stepCaptain(ctx, ask.Call.Principal, id, "benched", func(c dispatch.Captain) (dispatch.Captain, error) {
+		if c.State == dispatch.CaptainBenched || c.State == dispatch.CaptainQuarantined {
+			c, _ = c.Step(dispatch.CaptainIdle)
+		}
+		if c.State != dispatch.CaptainIdle {
+			return c, captainBusy(c)
+		}
+		c, err := c.Step(dispatch.CaptainBenched)
+		c.BenchReason, c.BenchUntil, c.LastUpdateUTC = &args.Reason, until, ask.Now
+		return c, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return benched{"benched", id, c.Name, c.State, c.BenchReason, c.BenchUntil}, nil
+}
+
+func (f *Family) unbenchCaptain(ctx context.Context, ask native.Ask) (any, error) {
+	id, err := idOf(ask, "captainId")
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.stepCaptain(ctx, ask.Call.Principal, id, "unbenched", func(c dispatch.Captain) (dispatch.Captain, error) {
+		if c.State != dispatch.CaptainBenched {
+			return c, broker.Refuse(broker.CodeCaptainNotBenched, "The captain is not benched; it is "+string(c.State)+".", map[string]any{"CaptainId": id, "State": c.State})
+		}
+		c, err := c.Step(dispatch.CaptainIdle)
+		c.LastUpdateUTC = ask.Now
+		return c, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"Status": "unbenched", "CaptainId": id, "State": c.State}, nil
+}
+
+func (f *Family) deleteCaptain(ctx context.Context, ask native.Ask) (any, error) {
+	id, err := idOf(ask, "captainId")
+	if err == nil {
+		err = f.dropCaptain(ctx, ask.Call.Principal, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"Status": "deleted", "CaptainId": id}, nil
+}
+
+// dropCaptain deletes a captain that does nothing, and its key.
+func (f *Family) dropCaptain(ctx context.Context, who broker.Principal, id string) error {
+	c, revision, err := f.captain(who, id)
+	if err != nil {
+		return err
+	}
+	n, err := f.liveMissions("captain/" + id)
+	if err != nil {
+		return err
+	}
+	if c.State.Busy() || n > 0 {
+		return captainBusy(c)
+	}
+	if err := f.remove(ctx, kindCaptain, id, revision, event("deleted", kindCaptain, id, c.Owner, who, "The captain "+c.Name+" was deleted.")); err != nil {
+		return err
+	}
+	return errors.Join(f.freeName(ctx, nameKey(c.TenantID, c.Name), id), f.opts.Secrets.SetSecret(secretOf(kindCaptain, id), ""))
+}

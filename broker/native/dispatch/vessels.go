@@ -1,0 +1,373 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/broker"
+	"berth/broker/dispatch"
+	"berth/broker/native"
+)
+
+// vesselFields are the arguments that add_vessel and update_vessel share, by the
+// member that they set; nil: it was not given.
+type vesselFields struct {
+	Name             *string   `json:"name"`
+	RepoURL          *string   `json:"repoUrl"`
+	FleetID          *string   `json:"fleetId"`
+	DefaultBranch    *string   `json:"defaultBranch"`
+	WorkingDirectory *string   `json:"workingDirectory"`
+	LocalPath        *string   `json:"localPath"`
+	ProjectContext   *string   `json:"projectContext"`
+	StyleGuide       *string   `json:"styleGuide"`
+	LandingMode      *string   `json:"landingMode"`
+	BranchCleanup    *string   `json:"branchCleanupPolicy"`
+	Concurrent       *bool     `json:"allowConcurrentMissions"`
+	ChecksToLand     *bool     `json:"requirePassingChecksToLand"`
+	PipelineID       *string   `json:"defaultPipelineId"`
+	Playbooks        []any     `json:"defaultPlaybooks"`
+	ProtectedPaths   *[]string `json:"protectedPaths"`
+	Siblings         []any     `json:"siblingRepos"`
+	GitHubToken      *string   `json:"gitHubTokenOverride"`
+}
+
+const paths = `{"type":"array","items":{"type":"string"},"maxItems":200,"description":"Paths that a mission must not change."}`
+
+// vesselProperties describe them.
+func vesselProperties(required string) []property {
+	return []property{
+		text(required+"name", "A name of one path segment."),
+		text(required+"repoUrl", "Where the repository is: an address that git knows."),
+		text("fleetId", "Not built."),
+		text("defaultBranch", "The branch that missions begin at and land on; main when it is not given."),
+		text("workingDirectory", "A clone on the broker's host that a person works in."),
+		text("projectContext", "What every mission should know of the project."),
+		text("styleGuide", "How code of the project is written."),
+		{"landingMode", `{"type":"string","enum":["None","LocalMerge","PullRequest","MergeQueue"],"description":"What becomes of a finished branch: kept (None) or merged into the default branch. The last two are not built."}`},
+		{"branchCleanupPolicy", `{"type":"string","enum":["LocalOnly","LocalAndRemote","None"]}`},
+		{"allowConcurrentMissions", `{"type":"boolean","description":"Whether several missions may work on it at once; no when it is not given."}`},
+		{"requirePassingChecksToLand", `{"type":"boolean","description":"Not built."}`},
+		text("defaultPipelineId", "Not built."),
+		{"defaultPlaybooks", `{"type":"array","description":"Not built."}`},
+		{"protectedPaths", paths},
+		{"siblingRepos", `{"type":"array","description":"Not built."}`},
+		clearable("gitHubTokenOverride", "A token for this repository; it is never shown again."),
+	}
+}
+
+var vesselID = text("*vesselId", "The Id of the vessel, such as vsl_mp1a2b3c_9fQ2kLmN0pQ.")
+
+func (f *Family) vesselVerbs() []native.Verb {
+	return []native.Verb{
+		{Name: "add_vessel", Effects: broker.Write, Answer: f.addVessel,
+			Entry: entry("add_vessel", "Add a vessel", "Register a repository that missions can work on. Nothing is cloned yet.", vesselProperties("*")...)},
+		{Name: "get_vessel", Effects: broker.Read, Answer: f.getVessel,
+			Entry: entry("get_vessel", "A vessel", "One vessel: its repository, branches and rules.", vesselID)},
+		{Name: "update_vessel", Effects: broker.Write, Answer: f.updateVessel,
+			Entry: entry("update_vessel", "Change a vessel", "Change the given fields of a vessel; the others stay.", append([]property{vesselID, text("localPath", "Where the broker keeps its bare clone.")}, vesselProperties("")...)...)},
+		{Name: "update_vessel_context", Effects: broker.Write, Answer: f.updateVessel,
+			Entry: entry("update_vessel_context", "Change what missions are told", "Change the project context and the style guide of a vessel.", vesselID,
+				clearable("projectContext", "What every mission should know of the project."), clearable("styleGuide", "How code of the project is written."))},
+		{Name: "delete_vessel", Effects: broker.Destroy, Answer: f.deleteVessel,
+			Entry: entry("delete_vessel", "Delete a vessel", "Delete a vessel and the bare clone that the broker made of it. Refused while a mission works on it.", vesselID)},
+		{Name: "delete_vessels", Effects: broker.Destroy, Answer: func(ctx context.Context, ask native.Ask) (any, error) {
+			return deleteMany(ctx, ask, func(ctx context.Context, who broker.Principal, id string) error {
+				_, err := f.dropVessel(ctx, who, id)
+				return err
+			})
+		}, Entry: entry("delete_vessels", "Delete vessels", "Delete several vessels, each by itself.", idsProperty)},
+	}
+}
+
+func vesselOwner(v dispatch.Vessel) dispatch.Owner { return v.Owner }
+
+func vesselKeys(v dispatch.Vessel) []string { return []string{"tenant/" + v.TenantID} }
+
+func (f *Family) vessel(who broker.Principal, id string) (dispatch.Vessel, uint64, error) {
+	return read(f, kindVessel, id, who, vesselOwner, broker.CodeVesselNotFound)
+}
+
+// Vessel gives a vessel that a principal may know of, or refuses it.
+func (f *Family) Vessel(who broker.Principal, id string) (dispatch.Vessel, error) {
+	v, _, err := f.vessel(who, id)
+	return v, err
+}
+
+// Vessels gives a page of the vessels that a principal may know of, and how many
+// there are.
+func (f *Family) Vessels(who broker.Principal, p broker.PageRequest) ([]json.RawMessage, int, error) {
+	list, err := f.store.Records(broker.RecordQuery{Kind: kindVessel, Newest: !p.OldestFirst, Limit: maxVessels})
+	if err != nil {
+		return nil, 0, unreadable(err)
+	}
+	out, total := []json.RawMessage{}, 0
+	for _, r := range list {
+		var v dispatch.Vessel
+		if err := json.Unmarshal(r.Value, &v); err != nil {
+			return nil, 0, unreadable(err)
+		}
+		if !v.Readable(who) {
+			continue
+		}
+		if total++; total > p.Offset() && len(out) < p.Size {
+			out = append(out, r.Value)
+		}
+	}
+	return out, total, nil
+}
+
+// maxVessels is how many vessels a list reaches.
+const maxVessels = 10_000
+
+// secretOf names the token of a vessel, or the key of a captain.
+func secretOf(kind, id string) string { return kind + "-" + id }
+
+func (f *Family) addVessel(ctx context.Context, ask native.Ask) (any, error) {
+	var args vesselFields
+	if err := ask.Decode(&args); err != nil {
+		return nil, err
+	}
+	who := ask.Call.Principal
+	if refusal := args.check(who); refusal != nil {
+		return nil, refusal
+	}
+	id, err := f.newID(dispatch.VesselPrefix, ask.Now)
+	if err != nil {
+		return nil, err
+	}
+	v := args.apply(dispatch.Vessel{ID: id, Owner: dispatch.OwnedBy(who), DefaultBranch: "main", LandingMode: dispatch.LandNone,
+		BranchCleanup: "LocalOnly", ProtectedPaths: []string{}, CreatedUTC: ask.Now}, ask.Now)
+	if dir, ok := f.opts.Places.LocalClone(v.RepoURL); ok && v.WorkingDirectory == nil {
+		v.WorkingDirectory = &dir // LocalPath stays unset: removal deletes what stands there
+	}
+	if err := f.keepSecret(kindVessel, id, args.GitHubToken); err != nil {
+		return nil, err
+	}
+	v.HasGitHubToken = f.opts.Secrets.HasSecret(secretOf(kindVessel, id))
+	if err := put(ctx, f, kindVessel, id, 0, v, vesselKeys(v), event("added", kindVessel, id, v.Owner, who, "The vessel "+v.Name+" was added.")); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// keepSecret stores a credential that was given, or deletes it when it is empty.
+func (f *Family) keepSecret(kind, id string, value *string) error {
+	if value == nil {
+		return nil
+	}
+	return f.opts.Secrets.SetSecret(secretOf(kind, id), strings.TrimSpace(*value))
+}
+
+// check judges what was given; what was not is not looked at.
+func (a vesselFields) check(who broker.Principal) *broker.Refusal {
+	if a.Name != nil {
+		if refusal := dispatch.CheckVesselName(*a.Name); refusal != nil {
+			return refusal
+		}
+	}
+	unbuilt := []string{}
+	for name, given := range map[string]bool{
+		"fleetId": set(a.FleetID), "defaultPipelineId": set(a.PipelineID), "defaultPlaybooks": len(a.Playbooks) > 0, "siblingRepos": len(a.Siblings) > 0,
+		"requirePassingChecksToLand": a.ChecksToLand != nil && *a.ChecksToLand,
+	} {
+		if given {
+			unbuilt = append(unbuilt, name)
+		}
+	}
+	if len(unbuilt) > 0 {
+		slices.Sort(unbuilt)
+		return notBuilt(unbuilt...)
+	}
+	if a.LandingMode != nil {
+		if m := dispatch.LandingMode(*a.LandingMode); m != dispatch.LandNone && m != dispatch.LandLocalMerge {
+			return broker.Refuse(broker.CodeLandingUnsupported, "This build does not land branches in this way; nothing was written.",
+				map[string]any{"LandingMode": m, "LandingModes": []dispatch.LandingMode{dispatch.LandNone, dispatch.LandLocalMerge}})
+		}
+	}
+	return a.checkPlaces(who)
+}
+
+// maxToken is the longest token of a repository, in bytes.
+const maxToken = 4096
+
+func set(s *string) bool { return s != nil && *s != "" }
+
+// checkPlaces judges what leads to the broker's host.
+func (a vesselFields) checkPlaces(who broker.Principal) *broker.Refusal {
+	server := []string{}
+	for name, given := range map[string]bool{"workingDirectory": set(a.WorkingDirectory), "localPath": set(a.LocalPath), "repoUrl": a.RepoURL != nil && dispatch.ServerPath(*a.RepoURL)} {
+		if given {
+			server = append(server, name)
+		}
+	}
+	if slices.Sort(server); len(server) > 0 && who.Role != broker.GlobalAdministrator {
+		return broker.Refuse(broker.CodeServerPath, "Only a global administrator may name a path of the broker's host; nothing was written.", map[string]any{"Arguments": server})
+	}
+	invalid := func(argument, problem string) *broker.Refusal {
+		return broker.Refuse(broker.CodeInvalid, "The argument "+argument+" "+problem+"; nothing was written.", map[string]any{"Argument": argument})
+	}
+	for name, p := range map[string]*string{"workingDirectory": a.WorkingDirectory, "localPath": a.LocalPath} {
+		if set(p) && !path.IsAbs(*p) {
+			return invalid(name, "is not an absolute path")
+		}
+	}
+	if a.RepoURL != nil {
+		url := strings.TrimSpace(*a.RepoURL)
+		switch {
+		case strings.HasPrefix(url, "-") || strings.Contains(url, "::") || strings.ContainsFunc(url, func(r rune) bool { return r < ' ' || r == 0x7f }):
+			return invalid("repoUrl", "is no address of a repository")
+		case dispatch.ServerPath(url) && !path.IsAbs(url) && !strings.HasPrefix(strings.ToLower(url), "file:"):
+			return invalid("repoUrl", "is neither an address nor an absolute path")
+		}
+	}
+	if set(a.GitHubToken) && len(*a.GitHubToken) > maxToken {
+		return invalid("gitHubTokenOverride", "is too long")
+	}
+	if set(a.DefaultBranch) && dispatch.CheckBranch(*a.DefaultBranch) != nil {
+		return invalid("defaultBranch", "is no name of a branch")
+	}
+	return nil
+}
+
+// apply gives the vessel with what was given.
+func (a vesselFields) apply(v dispatch.Vessel, now time.Time) dispatch.Vessel {
+	for _, field := range []struct {
+		to   *string
+		from *string
+	}{{&v.Name, a.Name}, {&v.DefaultBranch, a.DefaultBranch}, {(*string)(&v.LandingMode), a.LandingMode}, {&v.BranchCleanup, a.BranchCleanup}} {
+		if set(field.from) {
+			*field.to = *field.from
+		}
+	}
+	if set(a.RepoURL) {
+		v.RepoURL = strings.TrimSpace(*a.RepoURL)
+	}
+	for _, field := range []struct {
+		to   **string
+		from *string
+	}{{&v.WorkingDirectory, a.WorkingDirectory}, {&v.LocalPath, a.LocalPath}, {&v.ProjectContext, a.ProjectContext}, {&v.StyleGuide, a.StyleGuide}} {
+		switch {
+		case field.from == nil:
+		case *field.from == "":
+			*field.to = nil
+		default:
+			*field.to = field.from
+		}
+	}
+	if a.Concurrent != nil {
+		v.Concurrent = *a.Concurrent
+	}
+	if a.ProtectedPaths != nil {
+		v.ProtectedPaths = *a.ProtectedPaths
+	}
+	v.LastUpdateUTC = now
+	return v
+}
+
+func (f *Family) getVessel(_ context.Context, ask native.Ask) (any, error) {
+	id, err := idOf(ask, "vesselId")
+	if err != nil {
+		return nil, err
+	}
+	v, _, err := f.vessel(ask.Call.Principal, id)
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// idOf reads the id that a verb is about.
+func idOf(ask native.Ask, argument string) (string, error) {
+	var args map[string]json.RawMessage
+	if err := ask.Decode(&args); err != nil {
+		return "", err
+	}
+	var id string
+	if err := json.Unmarshal(args[argument], &id); err != nil {
+		return "", broker.Refuse(broker.CodeInvalidArguments, "The arguments do not fit this verb.", nil)
+	}
+	return strings.TrimSpace(id), nil
+}
+
+func (f *Family) updateVessel(ctx context.Context, ask native.Ask) (any, error) {
+	var args vesselFields
+	if err := ask.Decode(&args); err != nil {
+		return nil, err
+	}
+	id, err := idOf(ask, "vesselId")
+	if err != nil {
+		return nil, err
+	}
+	who := ask.Call.Principal
+	if _, _, err := f.vessel(who, id); err != nil { // nothing of the arguments is judged for whom it does not exist
+		return nil, err
+	}
+	if refusal := args.check(who); refusal != nil {
+		return nil, refusal
+	}
+	if err := f.keepSecret(kindVessel, id, args.GitHubToken); err != nil {
+		return nil, err
+	}
+	return change(ctx, f, kindVessel, id, func() (dispatch.Vessel, uint64, error) { return f.vessel(who, id) },
+		func(v dispatch.Vessel) (dispatch.Vessel, []broker.Event, error) {
+			v = args.apply(v, ask.Now)
+			v.HasGitHubToken = f.opts.Secrets.HasSecret(secretOf(kindVessel, id))
+			return v, []broker.Event{event("updated", kindVessel, id, v.Owner, who, "The vessel "+v.Name+" was changed.")}, nil
+		}, vesselKeys)
+}
+
+// deletedVessel is the answer to its deletion.
+type deletedVessel struct {
+	Status   string   `json:"Status"`
+	VesselID string   `json:"VesselId"`
+	Warnings []string `json:"Warnings"`
+}
+
+func (f *Family) deleteVessel(ctx context.Context, ask native.Ask) (any, error) {
+	id, err := idOf(ask, "vesselId")
+	if err != nil {
+		return nil, err
+	}
+	warnings, err := f.dropVessel(ctx, ask.Call.Principal, id)
+	if err != nil {
+		return nil, err
+	}
+	return deletedVessel{"deleted", id, warnings}, nil
+}
+
+// dropVessel deletes a vessel on which nobody works, then what was cloned of it.
+func (f *Family) dropVessel(ctx context.Context, who broker.Principal, id string) (warnings []string, err error) {
+	v, revision, err := f.vessel(who, id)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := f.liveMissions("vessel/" + id); err != nil {
+		return nil, err
+	} else if n > 0 {
+		return nil, broker.Refuse(broker.CodeVesselBusy, "Missions work on this vessel; nothing was deleted.", map[string]any{"VesselId": id, "Missions": n})
+	}
+	if err := f.remove(ctx, kindVessel, id, revision, event("deleted", kindVessel, id, v.Owner, who, "The vessel "+v.Name+" was deleted.")); err != nil {
+		return nil, err
+	}
+	warnings = []string{}
+	if err := f.opts.Secrets.SetSecret(secretOf(kindVessel, id), ""); err != nil {
+		warnings = append(warnings, "Its token could not be removed from the state directory.")
+	}
+	if w := f.opts.Places.RemoveClone(ctx, id); w != "" {
+		warnings = append(warnings, w)
+	}
+	return warnings, nil
+}
+
+// liveMissions counts the missions of a list that an agent works on.
+func (f *Family) liveMissions(key string) (int, error) {
+	list, err := f.store.Records(broker.RecordQuery{Kind: kindMission, Key: key + "/live", Limit: 1000})
+	if err != nil {
+		return 0, unreadable(err)
+	}
+	return len(list), nil
+}

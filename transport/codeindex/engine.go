@@ -1,0 +1,134 @@
+//go:build unix
+
+package codeindex
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/broker/native/codeindex"
+	"berth/transport/git"
+)
+
+const (
+	maxReaders  = 4
+	openLimit   = 10 * time.Second
+	searchLimit = 10 * time.Second
+)
+
+// Options of an engine; Root, Repos and Git are required.
+type Options struct {
+	Root  string // the indexes, one directory a vessel
+	Repos string // the bare clones, <vessel>.git
+	Git   *git.Git
+	// MaxFile is the largest file that is indexed, in bytes; MaxFiles is how many
+	// files are. Zero is 1 MiB and 1,000,000.
+	MaxFile  int64
+	MaxFiles int
+}
+
+// Engine keeps indexes.
+type Engine struct {
+	opts Options
+
+	mu      sync.Mutex
+	readers map[string]*reader   // by vessel
+	updates map[string]*updating // by vessel
+}
+
+type updating struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// New makes an engine and removes what a stop in the middle of an update left.
+func New(o Options) (*Engine, error) {
+	if o.MaxFile <= 0 {
+		o.MaxFile = 1 << 20
+	}
+	if o.MaxFiles <= 0 {
+		o.MaxFiles = 1_000_000
+	}
+	left, err := filepath.Glob(filepath.Join(o.Root, "*", unready+"*"))
+	for _, path := range left {
+		err = errors.Join(err, os.Remove(path))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("clear away an update that broke off: %w", err)
+	}
+	return &Engine{opts: o, readers: map[string]*reader{}, updates: map[string]*updating{}}, nil
+}
+
+// Close closes what is open once nobody reads it. Updates must have ended.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, r := range e.readers {
+		delete(e.readers, id)
+		r.gone = true
+		e.drop(r)
+	}
+}
+
+// Drop ends an update of a vessel and removes its index and its clone.
+func (e *Engine) Drop(ctx context.Context, vesselID string) error {
+	if filepath.Base(vesselID) != vesselID || strings.HasPrefix(vesselID, ".") {
+		return fmt.Errorf("%q names no vessel", vesselID)
+	}
+	e.mu.Lock()
+	u := e.updates[vesselID]
+	e.mu.Unlock()
+	if u != nil {
+		u.cancel()
+		select {
+		case <-u.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	e.retire(vesselID)
+	return errors.Join(os.RemoveAll(e.dir(vesselID)), os.RemoveAll(e.clone(vesselID)), os.RemoveAll(e.clone(vesselID)+".new"))
+}
+
+func (e *Engine) clone(vesselID string) string { return filepath.Join(e.opts.Repos, vesselID+".git") }
+
+// LocalPath is the directory that an address of a repository on this host leads
+// to; empty: it is on another one.
+func LocalPath(address string) string {
+	if rest, ok := strings.CutPrefix(address, "file://"); ok {
+		address = "/" + strings.TrimLeft(strings.TrimPrefix(rest, "localhost"), "/")
+	}
+	if filepath.IsAbs(address) {
+		return filepath.Clean(address)
+	}
+	return ""
+}
+
+// Current gives the commit of the branch: in the repository itself when it is on
+// this host, else as it was last fetched.
+func (e *Engine) Current(ctx context.Context, from codeindex.Source) (string, error) {
+	if dir := LocalPath(from.URL); dir != "" {
+		if _, err := os.Stat(dir); err != nil {
+			return "", err
+		}
+		return e.opts.Git.Repo(dir).At(ctx, "refs/heads/"+from.Branch)
+	}
+	if _, err := os.Stat(e.clone(from.VesselID)); err != nil {
+		return "", err
+	}
+	return e.opts.Git.Repo(e.clone(from.VesselID)).At(ctx, "refs/remotes/origin/"+from.Branch)
+}
+
+// digest names an address, which may hold a credential.
+func digest(address string) string {
+	sum := sha256.Sum256([]byte(address))
+	return hex.EncodeToString(sum[:16])
+}

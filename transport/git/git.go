@@ -1,0 +1,165 @@
+//go:build unix
+
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/broker/dispatch"
+	"berth/broker/shape"
+	"berth/transport/guard"
+)
+
+const (
+	defaultLimit   = time.Minute      // of a command that works on local files
+	defaultNetwork = 10 * time.Minute // of one that may ask another host
+	maxOutput      = 64 << 20
+)
+
+// Options tune how git is run.
+type Options struct {
+	// Env is the environment of git; PATH and HOME matter. What makes it ask,
+	// page or run something else is set over it.
+	Env []string
+	// Limit is the time for a command on local files, Network for one that may
+	// ask another host; zero is a minute and ten.
+	Limit, Network time.Duration
+	// Ledger records running commands, so that the next broker ends what this
+	// one left; nil: none.
+	Ledger *guard.Ledger
+	// Executable is the guard's, as in guard.Spec.
+	Executable string
+}
+
+// Git runs the git program.
+type Git struct {
+	opts  Options
+	env   []string
+	mu    sync.Mutex
+	locks map[string]chan struct{} // by directory of a repository; full while it is held
+}
+
+// New makes a Git.
+func New(o Options) *Git {
+	if o.Limit <= 0 {
+		o.Limit = defaultLimit
+	}
+	if o.Network <= 0 {
+		o.Network = defaultNetwork
+	}
+	return &Git{opts: o, env: append(append([]string(nil), o.Env...), quiet()...), locks: map[string]chan struct{}{}}
+}
+
+// quiet is the environment in which git asks nobody and runs nothing but
+// itself.
+func quiet() []string {
+	env := []string{
+		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true", "SSH_ASKPASS=true", "SSH_ASKPASS_REQUIRE=never", "GIT_SSH_COMMAND=ssh -oBatchMode=yes -oConnectTimeout=20",
+		"GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_SEQUENCE_EDITOR=true", "GIT_OPTIONAL_LOCKS=0", "GIT_ADVICE=0", "LC_ALL=C", "LANGUAGE=",
+		"GIT_ALLOW_PROTOCOL=file:git:http:https:ssh",
+	}
+	for i, s := range settings {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, s[1]))
+	}
+	return append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(settings)))
+}
+
+// settings go over those of the repository and the user.
+var settings = [][2]string{
+	{"core.hooksPath", os.DevNull}, {"core.fsmonitor", "false"}, {"core.quotePath", "false"}, {"core.pager", "cat"},
+	{"gc.auto", "0"}, {"maintenance.auto", "false"}, {"fetch.recurseSubmodules", "false"}, {"submodule.recurse", "false"},
+	{"commit.gpgSign", "false"}, {"merge.verifySignatures", "false"},
+	{"init.defaultBranch", "main"}, {"protocol.ext.allow", "never"}, {"safe.directory", "*"},
+}
+
+// Error is a git command that failed. Its text has no credentials.
+type Error struct {
+	Op     string // the subcommand
+	Reason string // how it ended
+	Detail string // the end of what it said, redacted
+}
+
+func (e *Error) Error() string {
+	if e.Detail == "" {
+		return "git " + e.Op + " " + e.Reason
+	}
+	return "git " + e.Op + " " + e.Reason + ": " + e.Detail
+}
+
+// CheckRef refuses a name that git could read as anything but the name of a
+// branch or tag, or a commit's id.
+func CheckRef(name string) error { return dispatch.CheckBranch(name) }
+
+// run runs git in dir within limit and gives what it printed.
+func (g *Git) run(ctx context.Context, limit time.Duration, dir string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	out, err := guard.Output(ctx, guard.Spec{Executable: g.opts.Executable, Command: "git", Args: args, Env: g.env, Dir: dir, Ledger: g.opts.Ledger, Name: "git"}, maxOutput)
+	if err == nil {
+		return string(out), nil
+	}
+	failed := &Error{Op: args[0], Reason: "failed"}
+	var ended *guard.OutputError
+	switch {
+	case errors.As(err, &ended):
+		failed.Reason, failed.Detail = ended.Reason, shape.Redact(lastLines(ended.Stderr))
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("git %s: %w", args[0], context.Cause(ctx))
+	default:
+		failed.Detail = shape.Redact(err.Error())
+	}
+	return "", failed
+}
+
+// lastLines is the end of what a command said, in one line.
+func lastLines(text string) string {
+	lines := strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool { return r == '\n' || r == '\r' })
+	if len(lines) > 4 {
+		lines = lines[len(lines)-4:]
+	}
+	line := strings.Join(lines, "; ")
+	if len(line) > 600 {
+		line = strings.ToValidUTF8(line[:600], "") + "..."
+	}
+	return strings.TrimSpace(line)
+}
+
+// Repo is a repository by its directory.
+type Repo struct {
+	git *Git
+	dir string
+}
+
+// Repo names the repository in dir, which need not exist yet.
+func (g *Git) Repo(dir string) *Repo { return &Repo{g, filepath.Clean(dir)} }
+
+// Dir is the repository's directory.
+func (r *Repo) Dir() string { return r.dir }
+
+// hold takes the repository's lock, or gives up with ctx.
+func (r *Repo) hold(ctx context.Context) (release func(), err error) {
+	r.git.mu.Lock()
+	lock := r.git.locks[r.dir]
+	if lock == nil {
+		lock = make(chan struct{}, 1)
+		r.git.locks[r.dir] = lock
+	}
+	r.git.mu.Unlock()
+	select {
+	case lock <- struct{}{}:
+		return func() { <-lock }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the repository: %w", context.Cause(ctx))
+	}
+}
+
+func (r *Repo) run(ctx context.Context, args ...string) (string, error) {
+	return r.git.run(ctx, r.git.opts.Limit, r.dir, args...)
+}

@@ -1,0 +1,109 @@
+//go:build unix
+
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The ways in which a branch cannot be merged; the target is as it was.
+var (
+	ErrConflict    = errors.New("the branches change the same lines")
+	ErrDirty       = errors.New("the working directory holds what is not committed")
+	ErrOtherBranch = errors.New("the working directory is on another branch")
+)
+
+// identity is the author of merge commits where the user configured none.
+var identity = []string{"-c", "user.name=Berth", "-c", "user.email=berth@localhost"}
+
+// MergeInto merges a commit of the repository into a branch of the working
+// directory that a person uses. It must be on that branch and clean, and is
+// left as it was when the merge fails.
+func (r *Repo) MergeInto(ctx context.Context, work *Repo, branch, commit, message string) (string, error) {
+	release, err := work.hold(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	on, err := work.Branch(ctx)
+	if err != nil {
+		return "", err
+	}
+	if on != branch {
+		return "", fmt.Errorf("%w: %q, not %q", ErrOtherBranch, on, branch)
+	}
+	dirty, err := work.Dirty(ctx)
+	if err != nil {
+		return "", err
+	}
+	if dirty {
+		return "", ErrDirty
+	}
+	if _, err := work.run(ctx, "fetch", "--quiet", "--no-tags", "--no-auto-gc", "--end-of-options", r.dir, commit); err != nil {
+		return "", err
+	}
+	return work.merge(ctx, commit, message)
+}
+
+// MergeBare merges a commit into a branch of the bare repository, through a
+// worktree that is made for it at scratch and removed again. The branch begins
+// at origin's when the repository has none of its own.
+func (r *Repo) MergeBare(ctx context.Context, scratch, branch, commit, message string) (string, error) {
+	from, err := r.Resolve(ctx, branch)
+	if err != nil {
+		return "", err
+	}
+	release, err := r.hold(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	own, err := r.run(ctx, "rev-parse", "--verify", "--quiet", "refs/heads/"+branch)
+	if err == nil {
+		from = strings.TrimSpace(own)
+	}
+	if err := os.MkdirAll(filepath.Dir(scratch), 0o700); err != nil {
+		return "", fmt.Errorf("merge: %w", err)
+	}
+	if _, err := r.run(ctx, "worktree", "add", "--quiet", "--detach", "--end-of-options", scratch, from); err != nil {
+		return "", err
+	}
+	defer func() {
+		// Without the caller's limit: what was made has to go.
+		_, _ = r.run(context.WithoutCancel(ctx), "worktree", "remove", "--force", scratch)
+		_ = removeAll(scratch)
+	}()
+	merged, err := r.git.Repo(scratch).merge(ctx, commit, message)
+	if err != nil {
+		return "", err
+	}
+	was := from
+	if own == "" {
+		was = strings.Repeat("0", len(from)) // the branch must not be there
+	}
+	_, err = r.run(ctx, "update-ref", "-m", "berth: "+message, "refs/heads/"+branch, merged, was)
+	return merged, err
+}
+
+// merge merges into what is checked out here, with a merge commit.
+func (r *Repo) merge(ctx context.Context, commit, message string) (string, error) {
+	args := append(append([]string(nil), identity...), "merge", "--quiet", "--no-ff", "--no-edit", "-m", message, "--end-of-options", commit)
+	if name, err := r.run(ctx, "config", "user.email"); err == nil && strings.TrimSpace(name) != "" {
+		args = args[len(identity):]
+	}
+	_, err := r.run(ctx, args...)
+	if err == nil {
+		return r.Head(ctx)
+	}
+	unmerged, lsErr := r.run(ctx, "ls-files", "--unmerged")
+	_, _ = r.run(context.WithoutCancel(ctx), "merge", "--abort") // nothing to abort when it did not begin
+	if lsErr == nil && unmerged != "" {
+		return "", ErrConflict
+	}
+	return "", err
+}

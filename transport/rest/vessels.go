@@ -1,0 +1,121 @@
+package rest
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// vesselBody are the fields of a vessel that a client may set; keys in any letter
+// case.
+type vesselBody struct {
+	Name                    *string   `json:",omitempty"`
+	RepoURL                 *string   `json:"RepoUrl,omitempty"`
+	DefaultBranch           *string   `json:",omitempty"`
+	WorkingDirectory        *string   `json:",omitempty"`
+	LocalPath               *string   `json:",omitempty"`
+	ProjectContext          *string   `json:",omitempty"`
+	StyleGuide              *string   `json:",omitempty"`
+	LandingMode             *string   `json:",omitempty"`
+	BranchCleanupPolicy     *string   `json:",omitempty"`
+	GitHubTokenOverride     *string   `json:",omitempty"`
+	AllowConcurrentMissions *bool     `json:",omitempty"`
+	ProtectedPaths          *[]string `json:",omitempty"`
+}
+
+func (b vesselBody) arguments() map[string]any {
+	out := given(map[string]*string{"name": b.Name, "repoUrl": b.RepoURL, "defaultBranch": b.DefaultBranch, "workingDirectory": b.WorkingDirectory,
+		"localPath": b.LocalPath, "projectContext": b.ProjectContext, "styleGuide": b.StyleGuide, "landingMode": b.LandingMode,
+		"branchCleanupPolicy": b.BranchCleanupPolicy, "gitHubTokenOverride": b.GitHubTokenOverride})
+	if b.AllowConcurrentMissions != nil {
+		out["allowConcurrentMissions"] = *b.AllowConcurrentMissions
+	}
+	if b.ProtectedPaths != nil {
+		out["protectedPaths"] = *b.ProtectedPaths
+	}
+	return out
+}
+
+// codeSearchBody are the arguments of a search in a vessel's code.
+type codeSearchBody struct {
+	Query                string
+	Limit                *int    `json:",omitempty"`
+	PathPrefix           *string `json:",omitempty"`
+	Language             *string `json:",omitempty"`
+	IncludeContent       bool    `json:",omitempty"`
+	IncludeReferenceOnly bool    `json:",omitempty"`
+}
+
+type updateBody struct {
+	IdempotencyKey *string `json:",omitempty"`
+}
+
+// accepted is an answer that says that something goes on.
+type accepted struct{ json.RawMessage }
+
+func (a *api) vessels(r *http.Request) (any, error) {
+	arguments := map[string]any{"entityType": "vessels"}
+	for _, name := range []string{"pageNumber", "pageSize"} {
+		if v := r.URL.Query().Get(name); v != "" {
+			arguments[name] = v
+		}
+	}
+	return a.twin(r, "enumerate", arguments)
+}
+
+func (a *api) vessel(r *http.Request) (any, error) { return a.ofVessel(r, "get_vessel", nil) }
+
+func (a *api) deleteVessel(r *http.Request) (any, error) { return a.ofVessel(r, "delete_vessel", nil) }
+
+// ofVessel asks a verb that is about the vessel of the path.
+func (a *api) ofVessel(r *http.Request, verb string, arguments map[string]any) (json.RawMessage, error) {
+	if arguments == nil {
+		arguments = map[string]any{}
+	}
+	arguments["vesselId"] = r.PathValue("id")
+	return a.twin(r, verb, arguments)
+}
+
+func (a *api) addVessel(r *http.Request) (any, error) {
+	var body vesselBody
+	if err := decode(r.Body, &body); err != nil {
+		return nil, err
+	}
+	return a.twin(r, "add_vessel", body.arguments())
+}
+
+func (a *api) updateVessel(r *http.Request) (any, error) {
+	var body vesselBody
+	if err := decode(r.Body, &body); err != nil {
+		return nil, err
+	}
+	return a.ofVessel(r, "update_vessel", body.arguments())
+}
+
+func (a *api) codeIndexStatus(r *http.Request) (any, error) {
+	return a.ofVessel(r, "index_status", nil)
+}
+
+func (a *api) updateCodeIndex(r *http.Request) (any, error) {
+	var body updateBody
+	if err := decode(r.Body, &body); err != nil {
+		return nil, err
+	}
+	job, err := a.ofVessel(r, "index_update", given(map[string]*string{"idempotencyKey": body.IdempotencyKey}))
+	if err != nil {
+		return nil, err
+	}
+	return accepted{job}, nil
+}
+
+func (a *api) searchCode(r *http.Request) (any, error) {
+	var body codeSearchBody
+	if err := decode(r.Body, &body); err != nil {
+		return nil, err
+	}
+	arguments := given(map[string]*string{"pathPrefix": body.PathPrefix, "language": body.Language})
+	arguments["query"], arguments["includeContent"], arguments["includeReferenceOnly"] = body.Query, body.IncludeContent, body.IncludeReferenceOnly
+	if body.Limit != nil {
+		arguments["limit"] = *body.Limit
+	}
+	return a.ofVessel(r, "code_search", arguments)
+}
