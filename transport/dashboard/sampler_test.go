@@ -119,7 +119,7 @@ func TestTheSamplerRunsUntilItsOwnerEndsIt(t *testing.T) {
 			s.Run(ctx)
 			close(over)
 		}()
-		time.Sleep(10*dashboard.SlotLength + time.Second)
+		<-time.After(10*dashboard.SlotLength + time.Second) // the bubble's clock
 		synctest.Wait()
 		if h, ok := s.History("files"); !ok || known(h.InFlight) != 11 {
 			t.Errorf("%d samples", known(h.InFlight))
