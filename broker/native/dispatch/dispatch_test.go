@@ -3,10 +3,10 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand"
 	"slices"
 	"strings"
 	"sync"
@@ -121,7 +121,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, store: &store{rows: map[string]broker.Record{}}, around: &around{secrets: map[string]string{}}, schemas: map[string]*schema.Schema{},
 		now: time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC), who: broker.LocalOperator}
-	f := New(r.store, Options{Options: native.Options{RuntimeID: "r", Now: func() time.Time { return r.now }}, Random: rand.New(rand.NewSource(1)), Secrets: r.around, Places: r.around})
+	f := New(r.store, Options{Options: native.Options{RuntimeID: "r", Now: func() time.Time { return r.now }}, Random: rand.Reader, Secrets: r.around, Places: r.around})
 	for _, tool := range f.Source().Tools {
 		var e struct{ InputSchema json.RawMessage }
 		if err := json.Unmarshal(tool.Raw, &e); err != nil {
