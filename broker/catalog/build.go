@@ -239,8 +239,8 @@ func (b *builder) record(s *Source, t broker.Tool) {
 		bad(code, reason)
 		return
 	}
-	if why := v.readSchema(b.settings.Schemas); why != "" {
-		bad(CodeSchemaInvalid, why)
+	if v.unfit = v.readSchema(b.settings.Schemas); v.unfit != "" && s.Native {
+		bad(CodeSchemaInvalid, v.unfit)
 		return
 	}
 	v.minimal = v.lazilyMinimal()
@@ -342,6 +342,8 @@ func (b *builder) name() {
 			taken := b.byName[v.Name]
 			b.fault(Quarantined{Backend: v.Backend, Verb: v.Upstream, Code: CodeDuplicate, Fatal: v.Native, Extent: OutOfMerged,
 				Reason: "Its name " + v.Name + " is taken by " + taken.Upstream + " of " + taken.Backend + "."})
+		case v.unfit != "":
+			b.fault(Quarantined{Backend: v.Backend, Verb: v.Upstream, Code: CodeSchemaInvalid, Extent: OutOfMerged, Reason: v.unfit})
 		default:
 			b.byName[v.Name] = v
 		}

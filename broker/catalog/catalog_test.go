@@ -205,12 +205,12 @@ func TestQuarantine(t *testing.T) {
 		{"an entry with another name", []Source{upstream("x", broker.Tool{Name: "a", Raw: json.RawMessage(`{"name":"b"}`)})},
 			[]string{"x/a verb_schema_invalid all false"}, nil},
 		{"no schema", []Source{upstream("x", tool("a", `"inputSchema":[]`), tool("b", `"description":""`), tool("c"), tool("d", `"inputSchema":true`), tool("e", `"inputSchema":null`))},
-			[]string{"x/a verb_schema_invalid all false", "x/b verb_schema_invalid all false", "x/d verb_schema_invalid all false", "x/e verb_schema_invalid all false"}, []string{"x__c"}},
+			[]string{"x/a verb_schema_invalid merged false", "x/b verb_schema_invalid merged false", "x/d verb_schema_invalid merged false", "x/e verb_schema_invalid merged false"}, []string{"x__c"}},
 		{"a schema of no object", []Source{upstream("x", tool("a", `"inputSchema":{"type":"string"}`), tool("b", `"inputSchema":{"type":["object","null"]}`), tool("c", `"inputSchema":{"Type":"string"}`))},
-			[]string{"x/a verb_schema_invalid all false", "x/b verb_schema_invalid all false"}, []string{"x__c"}},
+			[]string{"x/a verb_schema_invalid merged false", "x/b verb_schema_invalid merged false"}, []string{"x__c"}},
 		{"a schema that does not compile", []Source{upstream("x", tool("a", `"inputSchema":{"type":"object","properties":{"p":{"type":"nonsense"}}}`), tool("b", `"inputSchema":{"type":"object","properties":{"p":{"$ref":"#/nowhere"}}}`),
 			tool("c", `"inputSchema":{"type":"object","properties":{"p":{"pattern":"^(?!x)"}}}`), tool("d", `"inputSchema":{"$schema":"https://example.com/dialect","type":"object"}`))},
-			[]string{"x/a verb_schema_invalid all false", "x/b verb_schema_invalid all false"}, []string{"x__c", "x__d"}},
+			[]string{"x/a verb_schema_invalid merged false", "x/b verb_schema_invalid merged false"}, []string{"x__c", "x__d"}},
 		{"a broken glob", []Source{{Backend: "x", Listed: true, Tools: []broker.Tool{tool("a")}, Rules: Rules{Long: []string{"[", "a"}}}},
 			[]string{"x/[ glob_invalid noted false"}, []string{"x__a"}},
 		{"a glob that selects nothing", []Source{{Backend: "x", Listed: true, Tools: []broker.Tool{tool("a")}, Rules: Rules{Essential: []string{"b*", "a", "*"}}}, {Backend: "y", Rules: Rules{Essential: []string{"not up"}}}},
@@ -494,23 +494,25 @@ func TestCheckArguments(t *testing.T) {
 	}
 }
 
-func TestASchemaThatRefersElsewhereKeepsItsVerbOutAndServesItsSiblings(t *testing.T) {
+func TestASchemaThatRefersElsewhereKeepsItsVerbOutOfMergedListsAndServesItsSiblings(t *testing.T) {
 	s, quarantined := Build(1, []Source{upstream("x",
 		tool("whole", `"inputSchema":{"type":"object"}`),
 		tool("remote", `"inputSchema":{"type":"object","properties":{"a":{"$ref":"https://example.com/schema.json"}}}`))})
-	if len(quarantined) != 1 || quarantined[0].Verb != "remote" || quarantined[0].Code != CodeSchemaInvalid || quarantined[0].Extent != OutOfAll || quarantined[0].Fatal {
+	if len(quarantined) != 1 || quarantined[0].Verb != "remote" || quarantined[0].Code != CodeSchemaInvalid || quarantined[0].Extent != OutOfMerged || quarantined[0].Fatal {
 		t.Fatalf("%+v", quarantined)
 	}
-	for _, name := range []string{Full, "x"} {
-		p := profile(t, s, name)
-		if p.Len() != 1 || len(p.Reach()) != 1 {
-			t.Errorf("%s lists %d", name, p.Len())
+	merged, exact := profile(t, s, Full), profile(t, s, "x")
+	if merged.Len() != 1 || len(merged.Reach()) != 1 {
+		t.Errorf("the merged profile lists %d", merged.Len())
+	}
+	for _, verb := range []string{"remote", "x__remote"} {
+		if _, ok := merged.Resolve(verb); ok {
+			t.Errorf("%s can be called in the merged profile", verb)
 		}
-		for _, verb := range []string{"remote", "x__remote"} {
-			if _, ok := p.Resolve(verb); ok {
-				t.Errorf("%s can be called in %s", verb, name)
-			}
-		}
+	}
+	// An exact profile cuts nothing: it has what the backend lists, unchecked.
+	if v, ok := exact.Resolve("remote"); !ok || exact.Len() != 2 || v.Unchecked() == "" {
+		t.Errorf("the backend's own profile lists %d", exact.Len())
 	}
 }
 

@@ -22,11 +22,12 @@
 // not, and one that goes away stays known, so that it cannot come back as another.
 //
 // Decided: a verb of a backend is quarantined for a schema that is no object's,
-// does not compile or refers to another document, in its backend's own profile
-// as well: that adds nothing and cuts no answer, and what is in no list and not
-// callable is so everywhere. Only a dialect that is not known here, and a size that
-// would take seconds to compile, say nothing about the schema: such a verb is
-// served unchecked, and [Snapshot.Notes] says so.
+// does not compile or refers to another document: it is in no list of several
+// backends and not callable there, where one such entry makes strict clients
+// refuse the whole list. Its backend's own profile, which is exact and cuts
+// nothing, has it as the backend lists it, and its arguments are not checked. A
+// dialect that is not known here says nothing about the schema: such a verb is
+// served unchecked everywhere, and [Snapshot.Notes] says so.
 //
 // A Snapshot and all that hangs on it is immutable and safe for concurrent
 // use; lists are made at first use, once. Rebuilding gives a new Snapshot;

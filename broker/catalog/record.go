@@ -181,6 +181,7 @@ type Verb struct {
 	description string
 	schema      *schema.Schema // nil: unreadable says why
 	unreadable  error
+	unfit       string // why no merged list can hold it; empty: one can
 	minimal     func() (json.RawMessage, error)
 	digest      func() string
 }
