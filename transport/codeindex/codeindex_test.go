@@ -83,7 +83,7 @@ func newWorld(t *testing.T, url string) *world {
 	t.Helper()
 	state := t.TempDir()
 	w := &world{t: t, root: filepath.Join(state, "index"), from: rules.Source{VesselID: "vsl_test", URL: url, Branch: "main"}}
-	g := git.New(git.Options{Env: os.Environ(), Network: 20 * time.Second})
+	g := git.New(git.Options{Env: append(os.Environ(), "GORACE=atexit_sleep_ms=0"), Network: 20 * time.Second})
 	var err error
 	if w.engine, err = codeindex.New(codeindex.Options{Root: w.root, Repos: filepath.Join(state, "repos"), Git: g, MaxFile: 4096, MaxFiles: 50}); err != nil {
 		t.Fatal(err)

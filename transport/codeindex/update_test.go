@@ -324,7 +324,7 @@ func TestAnAddressThatHangsEnds(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }() // its backlog takes the connection
 	w := newWorld(t, "git://"+l.Addr().String()+"/project")
-	w.engine, err = codeindex.New(codeindex.Options{Root: w.root, Repos: filepath.Join(t.TempDir(), "repos"), Git: git.New(git.Options{Env: os.Environ(), Network: 300 * time.Millisecond})})
+	w.engine, err = codeindex.New(codeindex.Options{Root: w.root, Repos: filepath.Join(t.TempDir(), "repos"), Git: git.New(git.Options{Env: append(os.Environ(), "GORACE=atexit_sleep_ms=0"), Network: 300 * time.Millisecond})})
 	if err != nil {
 		t.Fatal(err)
 	}

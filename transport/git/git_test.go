@@ -47,6 +47,7 @@ func newYard(t *testing.T) *yard {
 	}
 	y := &yard{t: t, dir: dir}
 	y.git = New(Options{Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"),
+		"GORACE=atexit_sleep_ms=0", // the guard is this binary, which the race detector keeps for a second at its end
 		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@localhost", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@localhost"}})
 	y.origin = y.git.Repo(filepath.Join(dir, "origin"))
 	if err := os.MkdirAll(y.origin.dir, 0o755); err != nil {
