@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os/user"
@@ -43,10 +44,7 @@ func newHoldEngageCommand(a *app) *cobra.Command {
 		Short: "Refuse new work until the hold is cleared",
 		Args:  exactly(),
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
-			if change.SetBy == "" {
-				change.SetBy = loginName()
-			}
-			answer, err := a.post(cmd.Context(), "/api/v1/hold", change)
+			answer, err := a.changeHold(cmd.Context(), change)
 			if err != nil {
 				return err
 			}
@@ -58,6 +56,15 @@ func newHoldEngageCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// changeHold has the broker change the hold, by the login name when nobody is
+// named.
+func (a *app) changeHold(ctx context.Context, change holdChange) (json.RawMessage, error) {
+	if change.SetBy == "" {
+		change.SetBy = loginName()
+	}
+	return a.post(ctx, "/api/v1/hold", change)
+}
+
 func newHoldClearCommand(a *app) *cobra.Command {
 	change := holdChange{Action: hold.Clear}
 	cmd := &cobra.Command{
@@ -65,10 +72,7 @@ func newHoldClearCommand(a *app) *cobra.Command {
 		Short: "Let new work start again, whoever held it",
 		Args:  exactly(),
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
-			if change.SetBy == "" {
-				change.SetBy = loginName()
-			}
-			answer, err := a.post(cmd.Context(), "/api/v1/hold", change)
+			answer, err := a.changeHold(cmd.Context(), change)
 			if err != nil {
 				return err
 			}

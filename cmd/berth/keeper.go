@@ -146,7 +146,7 @@ func (k *keeper) Restore(ctx context.Context, who broker.Principal, path string)
 
 // renew prepares every view of the journal.
 func (b *running) renew(next *journal.Journal, r journal.Recovery) (func(), error) {
-	renewals := append([]renewal{b.renewHold, b.renewDrains, b.renewCredentials}, b.renewals...)
+	renewals := []renewal{b.renewHold, b.renewDrains, b.renewCredentials}
 	var applies []func()
 	for _, prepare := range renewals {
 		apply, err := prepare(next, r)

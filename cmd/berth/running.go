@@ -65,7 +65,6 @@ type running struct {
 	hold         *hold.Hold
 	drained      map[string]*drain.Notice
 	keeper       *keeper
-	renewals     []renewal     // of further views of the journal
 	counter      shape.Counter // nil: o200k's
 	costs        *shape.Costs  // of the texts of the catalog
 	kept         *shape.Store  // what was cut from answers

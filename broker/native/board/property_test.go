@@ -126,7 +126,7 @@ func TestTheBoardIsItsModel(t *testing.T) {
 			},
 			"mark": func(t *rapid.T) {
 				if len(m.notes) == 0 {
-					t.Skip("nothing to mark")
+					t.Skip("no note was posted in this state, so rapid draws another action")
 				}
 				p, key := who.Draw(t, "who"), rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key")
 				n := &m.notes[rapid.IntRange(0, len(m.notes)-1).Draw(t, "which")]
@@ -164,7 +164,7 @@ func TestTheBoardIsItsModel(t *testing.T) {
 			},
 			"release": func(t *rapid.T) {
 				if len(m.claims) == 0 {
-					t.Skip("nothing to release")
+					t.Skip("no claim was made in this state, so rapid draws another action")
 				}
 				p, i := who.Draw(t, "who"), rapid.IntRange(0, len(m.claims)-1).Draw(t, "which")
 				c := &m.claims[i]

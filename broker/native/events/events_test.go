@@ -2,7 +2,6 @@ package events_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -13,9 +12,9 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/broker"
-	"berth/broker/catalog/schema"
 	"berth/broker/native"
 	"berth/broker/native/events"
+	"berth/broker/native/nativetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,49 +55,6 @@ func clock() func() time.Time {
 	return func() time.Time { now = now.Add(1500 * time.Millisecond); return now }
 }
 
-// call calls a verb the way the broker does: normalised, judged, answered.
-func call(t *testing.T, f *native.Verbs, who broker.Principal, verb, arguments string) string {
-	t.Helper()
-	for _, tool := range f.Source().Tools {
-		if tool.Name != verb {
-			continue
-		}
-		var entry struct{ InputSchema json.RawMessage }
-		if err := json.Unmarshal(tool.Raw, &entry); err != nil {
-			t.Fatal(err)
-		}
-		s, err := schema.Compile(entry.InputSchema)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw := s.Normalise(json.RawMessage(arguments))
-		if refusal := s.NativeRefusal(raw); refusal != nil {
-			return string(refusal.NativeJSON())
-		}
-		conn, err := f.Open(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		params, err := json.Marshal(map[string]any{"name": verb, "arguments": raw})
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := conn.Call(t.Context(), &broker.Call{Principal: who, Verb: verb, Params: params}, broker.Peer{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var result struct {
-			Content []struct{ Text string }
-		}
-		if err := json.Unmarshal(answer.Result, &result); err != nil || len(result.Content) != 1 {
-			t.Fatalf("%s (%v)", answer.Result, err)
-		}
-		return result.Content[0].Text
-	}
-	t.Fatalf("there is no verb %s", verb)
-	return ""
-}
-
 func TestEventsAreDeletedByVerb(t *testing.T) {
 	user := broker.Principal{Tenant: "acme", User: "ana", Role: broker.User}
 	for _, tc := range []struct {
@@ -128,7 +84,7 @@ func TestEventsAreDeletedByVerb(t *testing.T) {
 			s := &store{ids: []string{"a", "b", "c"}, fail: tc.fail}
 			log := slog.New(slog.DiscardHandler)
 			f := events.NewFamily(events.New(s, clock(), log), native.Options{Now: time.Now, Log: log})
-			if got := call(t, f, tc.who, tc.verb, tc.arguments); !strings.Contains(got, tc.want) {
+			if got := nativetest.Call(t, f, tc.who, tc.verb, tc.arguments); !strings.Contains(got, tc.want) {
 				t.Errorf("answered %s", got)
 			}
 			if left := strings.Join(s.ids, " "); left != tc.left {

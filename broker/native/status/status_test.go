@@ -13,10 +13,10 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/broker"
-	"berth/broker/catalog/schema"
 	"berth/broker/native"
 	"berth/broker/native/events"
 	"berth/broker/native/hold"
+	"berth/broker/native/nativetest"
 	"berth/broker/native/status"
 )
 
@@ -86,47 +86,10 @@ func family(s *store, change ...func(*status.Options)) *native.Verbs {
 	return status.NewFamily(status.New(o), native.Options{Now: now, Log: log})
 }
 
-// call calls a verb the way the broker does: normalised, judged, answered.
+// call calls a verb for the operator.
 func call(t *testing.T, f *native.Verbs, verb, arguments string) string {
 	t.Helper()
-	for _, tool := range f.Source().Tools {
-		if tool.Name != verb {
-			continue
-		}
-		var entry struct{ InputSchema json.RawMessage }
-		if err := json.Unmarshal(tool.Raw, &entry); err != nil {
-			t.Fatal(err)
-		}
-		s, err := schema.Compile(entry.InputSchema)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw := s.Normalise(json.RawMessage(arguments))
-		if refusal := s.NativeRefusal(raw); refusal != nil {
-			return string(refusal.NativeJSON())
-		}
-		conn, err := f.Open(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		params, err := json.Marshal(map[string]any{"name": verb, "arguments": raw})
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := conn.Call(t.Context(), &broker.Call{Principal: broker.LocalOperator, Verb: verb, Params: params}, broker.Peer{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var result struct {
-			Content []struct{ Text string }
-		}
-		if err := json.Unmarshal(answer.Result, &result); err != nil || len(result.Content) != 1 {
-			t.Fatalf("%s (%v)", answer.Result, err)
-		}
-		return result.Content[0].Text
-	}
-	t.Fatalf("there is no verb %s", verb)
-	return ""
+	return nativetest.Call(t, f, broker.LocalOperator, verb, arguments)
 }
 
 func TestStatusSaysNullForWhatNobodyMeasured(t *testing.T) {

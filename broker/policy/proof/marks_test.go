@@ -374,7 +374,7 @@ func TestMarksModel(t *testing.T) {
 			"wait": func(t *rapid.T) {
 				wait := time.Duration(rapid.IntRange(0, 5).Draw(t, "min")) * time.Minute
 				if now.Add(wait).Sub(noon) >= memory {
-					t.Skip("a mark that no longer counts would be forgotten, which the log does not know")
+					t.Skip("the model forgets nothing and marks are remembered for an hour, so rapid draws another action")
 				}
 				now = now.Add(wait)
 			},
