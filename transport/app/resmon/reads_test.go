@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/transport/app"
 	"berth/transport/app/resmontest"
@@ -280,7 +281,8 @@ func TestResultsOfARunArePapersWithIDs(t *testing.T) {
 // What resmon refuses to claim must reach the caller: these fields of the answer
 // are those of the app, as they are.
 func TestCaveatsArePassedOnUnchanged(t *testing.T) {
-	r := small(t)
+	asked := time.Now() // of both: the app says when it looked
+	r := run(t, resmontest.Options{Data: resmontest.Small, Now: func() time.Time { return asked }})
 	tests := []struct {
 		name, arguments, path string
 		fields                []string
