@@ -7,8 +7,8 @@ import (
 )
 
 // Record is one thing that the broker keeps beside its jobs: a credential, a
-// hold, a note. It stands for itself: nothing of it lies in another record, so
-// that a store without transactions over several records can keep it too.
+// hold, a note, a mission. It stands for itself: nothing of it lies in another
+// record.
 type Record struct {
 	Kind string
 	ID   string // unique within its kind

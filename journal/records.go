@@ -45,22 +45,45 @@ type recordRow struct {
 // then, the events included. It waits for its turn as long as ctx lasts; after
 // an error that wraps ErrInDoubt the change may have happened.
 func (j *Journal) Put(ctx context.Context, c broker.RecordChange) (broker.Record, error) {
-	c, err := checkRecord(c)
+	out, err := j.PutAll(ctx, c)
 	if err != nil {
 		return broker.Record{}, err
 	}
-	var out broker.Record
-	size := len(c.Value) + 256
-	for _, e := range c.Events {
-		size += len(e.Message) + len(e.Payload) + 256
+	return out[0], nil
+}
+
+// PutAll is Put for several records as one step: all of them are written, or
+// none. No two changes may be of one record. It gives them in the order of the
+// changes.
+func (j *Journal) PutAll(ctx context.Context, changes ...broker.RecordChange) ([]broker.Record, error) {
+	size, seen, changes := 0, make(map[[2]string]bool, len(changes)), slices.Clone(changes)
+	for i, c := range changes {
+		c, err := checkRecord(c)
+		if err != nil {
+			return nil, err
+		}
+		of := [2]string{c.Kind, c.ID}
+		if seen[of] {
+			return nil, fmt.Errorf("the record %s %q is changed twice in one step", c.Kind, c.ID)
+		}
+		seen[of], changes[i] = true, c
+		size += len(c.Value) + 256
+		for _, e := range c.Events {
+			size += len(e.Message) + len(e.Payload) + 256
+		}
 	}
-	err = j.do(ctx, &write{point: "record", size: size, apply: func(t *txn) error {
-		var err error
-		out, err = t.putRecord(c)
-		return err
+	out := make([]broker.Record, len(changes))
+	err := j.do(ctx, &write{point: "record", size: size, apply: func(t *txn) error {
+		for i, c := range changes {
+			var err error
+			if out[i], err = t.putRecord(c); err != nil {
+				return err
+			}
+		}
+		return nil
 	}}, false)
 	if err != nil {
-		return broker.Record{}, err
+		return nil, err
 	}
 	return out, nil
 }

@@ -65,6 +65,31 @@ func testRecords(t *testing.T, e Engine) {
 			t.Errorf("of another kind: %v", err)
 		}
 	})
+	t.Run("several records are written in one step, or none of them", func(t *testing.T) {
+		r := open(t, e, Faults{})
+		at := func(id, value string, revision uint64) broker.RecordChange {
+			c := note(id, value, "all")
+			c.If, c.Events = &revision, []broker.Event{{EventType: "note.written"}}
+			return c
+		}
+		got, err := r.PutAll(bg, at("b", "1", 0), at("a", "2", 0))
+		if err != nil || len(got) != 2 || got[0].ID != "b" || got[1].ID != "a" || got[1].Revision != 1 {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		if _, err := r.PutAll(bg, at("c", "3", 0), at("a", "4", 1), at("b", "5", 7)); !errors.Is(err, broker.ErrRecordRevision) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := r.PutAll(bg, at("d", "1", 0), at("d", "2", 0)); err == nil {
+			t.Error("one record was changed twice in one step")
+		}
+		r.wantRecords(broker.RecordQuery{Kind: "note", Key: "all"}, "a b")
+		if a, err := r.Record("note", "a"); err != nil || string(a.Value) != "2" {
+			t.Errorf("after a step that did not fit it is %+v, %v", a, err)
+		}
+		if page, err := r.EventsPage(broker.EventQuery{EventType: "note.written", Limit: 10}); err != nil || len(page.Events) != 2 {
+			t.Errorf("its events are %+v, %v", page, err)
+		}
+	})
 	t.Run("a change meets the revision that it names, or writes nothing", func(t *testing.T) {
 		r := open(t, e, Faults{})
 		event := []broker.Event{{EventType: "note.written"}}

@@ -38,6 +38,7 @@ type Journal interface {
 	SaveCatalog(ctx context.Context, c broker.StoredCatalog, events ...broker.Event) error
 	Catalogs() ([]broker.StoredCatalog, error)
 	Put(ctx context.Context, c broker.RecordChange) (broker.Record, error)
+	PutAll(ctx context.Context, changes ...broker.RecordChange) ([]broker.Record, error)
 	Record(kind, id string) (broker.Record, error)
 	Records(q broker.RecordQuery) ([]broker.Record, error)
 	CountRecords(q broker.RecordQuery) (int, error)
