@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,9 +63,24 @@ func (b *running) launchWake(ctx context.Context, run broker.WakeRun) error {
 	case errors.As(err, &ended): // what it wrote may hold anything
 		return errors.New(ended.Reason)
 	case err != nil:
-		return errors.New("could not be started: " + filepath.Base(run.Command) + " was not found or does not run")
+		return errors.New("could not be started: " + missing(run))
 	}
 	return nil
+}
+
+// missing says which part of a process that did not start is wrong.
+func missing(run broker.WakeRun) string {
+	if run.Dir != "" {
+		switch info, err := os.Stat(run.Dir); {
+		case errors.Is(err, fs.ErrNotExist):
+			return "its working directory (agent_wake.working_directory) does not exist"
+		case err != nil:
+			return "its working directory (agent_wake.working_directory) cannot be read"
+		case !info.IsDir():
+			return "its working directory (agent_wake.working_directory) is no directory"
+		}
+	}
+	return filepath.Base(run.Command) + " was not found or does not run"
 }
 
 // wakeVariables are what such a process gets of the broker's environment: where

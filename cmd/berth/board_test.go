@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/broker"
 	"berth/cmd/internal/brokerproc"
 )
 
@@ -209,6 +210,27 @@ func TestAWakeIsStoredEvenWhenItsProcessCannotBeStarted(t *testing.T) {
 	eventually(t, "the start has failed", func() bool { return h.events("agentwake.failed") == 1 })
 	if got := h.as("admiral").board(); len(got.UnreadWakes) != 1 || len(got.Messages) != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestAWakeSaysWhatItsProcessLacks(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "wake.sh")
+	must(t, os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700))
+	for name, tt := range map[string]struct {
+		run  broker.WakeRun
+		want string
+	}{
+		"no working directory":           {broker.WakeRun{Command: file, Dir: filepath.Join(dir, "gone")}, "could not be started: its working directory (agent_wake.working_directory) does not exist"},
+		"a file for a working directory": {broker.WakeRun{Command: file, Dir: file}, "could not be started: its working directory (agent_wake.working_directory) is no directory"},
+		"no program":                     {broker.WakeRun{Command: filepath.Join(dir, "gone.sh"), Dir: dir}, "could not be started: gone.sh was not found or does not run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := (&running{}).launchWake(t.Context(), tt.run)
+			if err == nil || err.Error() != tt.want {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
 	}
 }
 
