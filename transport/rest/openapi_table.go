@@ -104,6 +104,9 @@ var paging = []param{
 	{Name: "pageSize", Type: "integer", Says: "Records on a page, 1 to 1000; a number outside is taken as the nearest one inside."},
 }
 
+// ordered is which way round such a list is.
+var ordered = param{Name: "order", Type: "string", Words: []string{broker.CreatedDescending, broker.CreatedAscending}, Says: "The newest first without it."}
+
 // documents describes every route, by method and path: a route without a row
 // here, and a row without a route, fail a test.
 var documents = map[string]document{
@@ -143,7 +146,7 @@ var documents = map[string]document{
 		{Name: "voyageId", Type: "string", Says: "Only events with this voyage."},
 		{Name: "createdAfter", Type: "string", Says: "Only events created at or after this time, such as 2026-05-04T09:12:00Z."},
 		{Name: "createdBefore", Type: "string", Says: "Only events created before this time."},
-		{Name: "order", Type: "string", Words: []string{broker.CreatedDescending, broker.CreatedAscending}, Says: "The newest first without it."}}, paging...)},
+		ordered}, paging...)},
 	"DELETE /api/v1/events/{id}": {Answer: eventDeleted{}},
 	"GET /api/v1/events/stream": {Answer: StreamEvent{}, Media: "text/event-stream", Query: []param{
 		{Name: "cursor", Type: "string", Says: "Goes on after this event. What was missed is given again, up to 128 events or 1 MiB; an event.gap says that there was more."},
@@ -154,7 +157,7 @@ var documents = map[string]document{
 	"POST /api/v1/backends/{name}/restart":        {Answer: drain.Drained{}, Body: reasonGiven{}, Query: waiting("How long what runs has to end, 0 to 50 seconds; 10 without it.")},
 	"GET /api/v1/hold":                            {Answer: hold.Standing{}},
 	"POST /api/v1/hold":                           {Answer: holdChange{}, Body: holdRequest{}},
-	"GET /api/v1/vessels":                         {Answer: vesselPage{}, Query: paging},
+	"GET /api/v1/vessels":                         {Answer: vesselPage{}, Query: append([]param{ordered}, paging...)},
 	"POST /api/v1/vessels":                        {Answer: dispatch.Vessel{}, Body: vesselBody{}},
 	"GET /api/v1/vessels/{id}":                    {Answer: dispatch.Vessel{}},
 	"PUT /api/v1/vessels/{id}":                    {Answer: dispatch.Vessel{}, Body: vesselBody{}},

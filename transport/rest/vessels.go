@@ -3,6 +3,8 @@ package rest
 import (
 	"encoding/json"
 	"net/http"
+
+	"berth/broker"
 )
 
 // vesselBody are the fields of a vessel that a client may set; keys in any letter
@@ -53,13 +55,15 @@ type updateBody struct {
 type accepted struct{ json.RawMessage }
 
 func (a *api) vessels(r *http.Request) (any, error) {
-	arguments := map[string]any{"entityType": "vessels"}
-	for _, name := range []string{"pageNumber", "pageSize"} {
-		if v := r.URL.Query().Get(name); v != "" {
-			arguments[name] = v
-		}
+	p, err := paged(r)
+	if err != nil {
+		return nil, err
 	}
-	return a.twin(r, "enumerate", arguments)
+	order := broker.CreatedDescending
+	if p.OldestFirst {
+		order = broker.CreatedAscending
+	}
+	return a.twin(r, "enumerate", map[string]any{"entityType": "vessels", "pageNumber": p.Number, "pageSize": p.Size, "order": order})
 }
 
 func (a *api) vessel(r *http.Request) (any, error) { return a.ofVessel(r, "get_vessel", nil) }
