@@ -22,7 +22,7 @@ import (
 func (b *running) openBoard(server broker.ServerInfo) *native.Verbs {
 	c := b.cfg.Broker.AgentWake
 	b.board = board.New(board.Options{Store: b.journal, Now: time.Now, Random: rand.Reader, Log: b.log, Due: func() { b.agentWake.Due() },
-		Team: native.Access(b.cfg.Broker.Access) == native.Team,
+		Team: b.team.Load,
 		AgentWake: board.AgentWake{ParticipantKey: c.ParticipantKey, DeliveryMode: c.DeliveryMode, Runtime: c.Runtime, SessionID: c.SessionID,
 			Command: c.Command, WorkingDirectory: c.WorkingDirectory}})
 	return board.NewFamily(b.board, native.Options{RuntimeID: b.runtimeID, Server: server, Now: time.Now, Log: b.log})
