@@ -421,3 +421,74 @@ func (x *team) silent(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAnAdministratorHasOpenEndsWithHisCredential: the stream of events ends,
+// and a request that waits for a job gets no job.
+func TestWhatAnAdministratorHasOpenEndsWithHisCredential(t *testing.T) {
+	t.Parallel()
+	x := newTeam(t, map[string]any{})
+	id, token := x.hire("chief", "--role", "global-admin")
+	job, err := newWire(x.house, "worker").call(t.Context(), "fx__work", map[string]any{"seconds": 60}, "k")
+	must(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+x.broker.Addr()+"/api/v1/events/stream", nil)
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	stream, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer stream.Body.Close()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, stream.Body)
+		ended <- err
+	}()
+	eventually(t, "the job runs", func() bool {
+		_, body := x.ask("GET", "/api/v1/jobs/"+job.JobID, "", "Authorization", "Bearer "+token)
+		return strings.Contains(body, `"Status":"Running"`)
+	})
+	type answer struct {
+		status int
+		body   string
+	}
+	waited := make(chan answer, 1)
+	go func() {
+		status, body := x.ask("GET", "/api/v1/jobs/"+job.JobID+"?waitSeconds=50", "", "Authorization", "Bearer "+token)
+		waited <- answer{status, body}
+	}()
+	before := x.refusals("unauthorized")
+	if code, _, errOut := x.berth("token", "revoke", id, "--reason", "lost"); code != 0 {
+		t.Fatal(errOut)
+	}
+	limit := time.After(5 * time.Second)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the stream: %v", err)
+		}
+	case <-limit:
+		t.Error("the stream is open after 5 s")
+	}
+	select {
+	case got := <-waited: // also when it came after the revocation
+		if got.status != 401 || strings.Contains(got.body, job.JobID) {
+			t.Errorf("the wait was answered with %+v", got)
+		}
+	case <-limit:
+		t.Error("the request waits after 5 s")
+	}
+	if after := x.refusals("unauthorized"); after != before+1 {
+		t.Errorf("%d refusals were counted", after-before)
+	}
+	x.silent(t)
+}
+
+// refusals is how many refusals of a code were counted.
+func (x *team) refusals(code string) (n int) {
+	x.t.Helper()
+	for line := range strings.Lines(x.get("/metrics")) {
+		if value, ok := strings.CutPrefix(line, `berth_refusals_total{code="`+code+`"} `); ok {
+			_, err := fmt.Sscan(value, &n)
+			must(x.t, err)
+		}
+	}
+	return n
+}
