@@ -249,6 +249,48 @@ func TestAKilledBrokerLeavesNothingOfWhatAWakeStarted(t *testing.T) {
 	}
 }
 
+// TestAWakeThatOutlastsItsLimitIsKilledWithItsChildren: with the end of its time
+// the process ends and what it had started, which ignores signals.
+func TestAWakeThatOutlastsItsLimitIsKilledWithItsChildren(t *testing.T) {
+	dir := t.TempDir()
+	script, pids := filepath.Join(dir, "claude"), filepath.Join(dir, "pids")
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\ntrap '' TERM INT HUP\n(trap '' TERM INT HUP; exec sleep 1000) & echo $! >"+pids+".tmp; echo $$ >>"+pids+".tmp; mv "+pids+".tmp "+pids+"; wait\n"), 0o700))
+	limit := overdue{t.Context(), make(chan struct{})} // AgentWake's is 600 s
+	ended := make(chan error, 1)
+	go func() {
+		ended <- (&running{}).launchWake(limit, broker.WakeRun{Command: script, Dir: dir, ParticipantKey: "admiral", Input: "go"})
+	}()
+	eventually(t, "the process runs", func() bool { _, err := os.Stat(pids); return err == nil })
+	close(limit.done)
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "has not ended in time and was killed") {
+		t.Errorf("it ended with %v", err)
+	}
+	text, err := os.ReadFile(pids)
+	must(t, err)
+	for _, pid := range strings.Fields(string(text)) {
+		if alive(pid) {
+			t.Errorf("the process %s is left", pid)
+		}
+	}
+}
+
+// overdue is a context whose time is over when done is closed.
+type overdue struct {
+	context.Context
+	done chan struct{}
+}
+
+func (o overdue) Done() <-chan struct{} { return o.done }
+
+func (o overdue) Err() error {
+	select {
+	case <-o.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // alive reports whether a process runs and is no zombie.
 func alive(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
