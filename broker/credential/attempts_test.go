@@ -117,3 +117,20 @@ func TestKnownAddressesAreBounded(t *testing.T) {
 		t.Errorf("%d are known, the first %v, the last %v", len(a.known), first, last)
 	}
 }
+
+func TestAttemptsAreLimitedAlsoByAClockThatGoesBack(t *testing.T) {
+	a := NewAttempts()
+	from := netip.MustParseAddr("192.0.2.1")
+	for range AttemptsBurst {
+		if _, refusal := a.Begin(from, noon); refusal != nil {
+			t.Fatal(refusal)
+		}
+	}
+	back := noon.Add(-time.Hour)
+	if _, refusal := a.Begin(from, back); refusal == nil {
+		t.Error("a clock that went back gave an attempt")
+	}
+	if _, refusal := a.Begin(from, back.Add(2*AttemptsEvery)); refusal != nil {
+		t.Errorf("and took those that come with time: %v", refusal)
+	}
+}
