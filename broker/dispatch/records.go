@@ -248,6 +248,7 @@ const (
 	DispatchLost         FailureReason = "dispatch_lost"
 	MergeConflict        FailureReason = "merge_conflict"
 	WorkingDirectoryBusy FailureReason = "working_directory_dirty"
+	ProtectedPathChanged FailureReason = "protected_path_changed"
 	ChainNotLanded       FailureReason = "chain_not_landed"
 	Cancelled            FailureReason = "cancelled"
 )

@@ -210,3 +210,16 @@ func (r *Repo) Fsck(ctx context.Context) error {
 	_, err := r.run(ctx, "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
 	return err
 }
+
+// Has gives ErrNoRef when the repository lacks a commit.
+func (r *Repo) Has(ctx context.Context, commit string) error {
+	if !commitID.MatchString(commit) {
+		return fmt.Errorf("%w: %s", ErrNoRef, commit)
+	}
+	_, err := r.run(ctx, "cat-file", "-e", commit+"^{commit}")
+	var failed *Error
+	if errors.As(err, &failed) {
+		return fmt.Errorf("%w: %s", ErrNoRef, commit)
+	}
+	return err
+}
