@@ -3,8 +3,10 @@
 package dock
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -134,15 +136,15 @@ func (l *logFile) write(mark, text string) {
 	l.mu.Unlock()
 	switch {
 	case full:
-	case over:
-		l.put(stamp + ofBroker + "The log has reached its limit; what the agent writes from here on is not kept.\n")
+	case over: // a log is closed only when nothing comes any more
+		_ = l.put(stamp + ofBroker + "The log has reached its limit; what the agent writes from here on is not kept.\n")
 	default:
-		l.put(lines.String())
+		_ = l.put(lines.String())
 	}
 }
 
-// note adds a line of the broker's own.
-func (l *logFile) note(line string) {
+// note adds a line of the broker's own. The error is that the log is closed.
+func (l *logFile) note(line string) error {
 	if len(line) > maxNote {
 		line = strings.ToValidUTF8(line[:maxNote], "") + "..."
 	}
@@ -151,15 +153,17 @@ func (l *logFile) note(line string) {
 	l.notes -= int64(len(text))
 	room := l.notes >= 0
 	l.mu.Unlock()
-	if room {
-		l.put(text)
+	if !room {
+		return nil
 	}
+	return l.put(text)
 }
 
 func (l *logFile) stamp() string { return l.now().UTC().Format("2006-01-02T15:04:05.000Z ") }
 
-// put writes whole lines.
-func (l *logFile) put(lines string) {
+// put writes whole lines. What fails is counted; the error is that the log is
+// closed.
+func (l *logFile) put(lines string) error {
 	l.mu.Lock()
 	lost := l.lost
 	l.lost = 0
@@ -168,6 +172,9 @@ func (l *logFile) put(lines string) {
 		lines = fmt.Sprintf("%s%s%d writes to this log failed; what they held is lost.\n", l.stamp(), ofBroker, lost) + lines
 	}
 	n, err := io.WriteString(l.file, lines)
+	if errors.Is(err, fs.ErrClosed) {
+		return err
+	}
 	if err != nil && n > 0 {
 		_, _ = io.WriteString(l.file, "\n") // what was cut off is a line of its own, if there is room for that
 	}
@@ -181,6 +188,7 @@ func (l *logFile) put(lines string) {
 	if first {
 		l.slog.Warn("a mission's log cannot be written; its agent goes on", slog.String("mission", l.mission), slog.String("cause", err.Error()))
 	}
+	return nil
 }
 
 func (l *logFile) close() {

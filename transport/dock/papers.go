@@ -119,8 +119,7 @@ func (p *Papers) runs(missionID string) *running {
 
 // Note adds a line of the broker's own to a mission's log.
 func (p *Papers) Note(missionID, line string) {
-	if r := p.runs(missionID); r != nil {
-		r.log.note(line)
+	if r := p.runs(missionID); r != nil && r.log.note(line) == nil {
 		return
 	}
 	l, err := p.openLog(missionID, redactor{})
@@ -128,7 +127,7 @@ func (p *Papers) Note(missionID, line string) {
 		p.opts.Log.Warn("a line of a mission's log could not be written", slog.String("mission", missionID), slog.String("cause", err.Error()))
 		return
 	}
-	l.note(line)
+	_ = l.note(line) // it is open
 	l.close()
 }
 

@@ -89,6 +89,10 @@ func newProcess(spec Spec, guard *os.Process) *Process {
 // stderr was read to the end; at the latest two seconds after the child's end.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Drained is closed when no more of stderr comes, at the latest two seconds after
+// the guard is gone.
+func (p *Process) Drained() <-chan struct{} { return p.stderrEnd }
+
 // ExitReason says how the child ended, in words; empty while it runs.
 func (p *Process) ExitReason() string {
 	p.mu.Lock()
