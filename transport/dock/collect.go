@@ -179,7 +179,7 @@ func (d *Docks) Land(ctx context.Context, w missions.Work) (string, error) {
 
 // subject is a title as the first line of a commit's message has it.
 func subject(title string) string {
-	title = plain(strings.Join(strings.Fields(title), " "))
+	title = strings.TrimSpace(plain(strings.Join(strings.Fields(title), " ")))
 	if runes := []rune(title); len(runes) > 100 {
 		return string(runes[:100]) + "..."
 	}
