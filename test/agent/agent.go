@@ -141,7 +141,7 @@ func init() {
 			return nil
 		},
 		"@sum": func(p *performance, rest string) error {
-			p.speak(fmt.Sprintf("%s %x", rest, sha256.Sum256([]byte(os.Getenv(rest)))))
+			p.speak(fmt.Sprintf("%x of %s", sha256.Sum256([]byte(os.Getenv(rest))), rest))
 			return nil
 		},
 		"@environ": environ,

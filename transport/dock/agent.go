@@ -78,6 +78,8 @@ func continued(l line) string {
 func (a *agent) said(l line) {
 	if l.long {
 		_ = a.log.note(fmt.Sprintf("An event of more than %d bytes was passed over.", maxEvent))
+	}
+	if l.long || l.passed {
 		a.heard(missions.Beat{})
 		return
 	}

@@ -28,10 +28,11 @@ type splitter struct {
 
 // line is what a splitter gives.
 type line struct {
-	text string
-	on   bool // it goes on with the one before
-	long bool // it was an event that is too long; text is empty
-	more bool // another is at hand
+	text   string
+	on     bool // it goes on with the one before
+	long   bool // the beginning of an event that is too long; text is empty
+	passed bool // more of that event; text is empty
+	more   bool // another is at hand
 }
 
 // Write never fails.
@@ -42,6 +43,7 @@ func (s *splitter) Write(p []byte) (int, error) {
 		if s.skip {
 			s.skip = !ended
 			p = rest
+			s.each(line{passed: true, more: bytes.IndexByte(p, '\n') >= 0})
 			continue
 		}
 		if room := s.limit(part) - len(s.buf); len(part) > room {
@@ -86,7 +88,7 @@ func (s *splitter) cut() {
 	if kept >= len(s.buf) {
 		kept = 0
 	}
-	s.emit(len(s.buf)-kept, true)
+	s.emit(len(s.buf)-kept, false)
 	s.on = true
 }
 
