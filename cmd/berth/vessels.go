@@ -78,7 +78,7 @@ type places struct {
 // LocalClone finds the repository that an address on this host leads to: a
 // directory with .git, or a bare one.
 func (places) LocalClone(url string) (dir string, ok bool) {
-	dir = codeindex.LocalPath(url)
+	dir = git.LocalPath(url)
 	if dir == "" {
 		return "", false
 	}
