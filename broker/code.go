@@ -134,6 +134,16 @@ const (
 	CodeMissingVesselID Code = "missing_vessel_id"
 	CodeMissingQuery    Code = "missing_query"
 	CodeIndexUpdating   Code = "code_index_update_in_progress"
+
+	CodeIndexStale         Code = "code_index_stale"
+	CodeContextUnavailable Code = "code_context_unavailable"
+	CodeContextTimeout     Code = "code_context_timeout"
+
+	CodeMissionNotFound Code = "mission_not_found"
+	CodeVoyageNotFound  Code = "voyage_not_found"
+	CodeTargetAmbiguous Code = "target_ambiguous"
+	CodeInvalidType     Code = "invalid_type"
+	CodeMissingMessage  Code = "missing_message"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -259,6 +269,16 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeMissingVesselID: {false},
 	CodeMissingQuery:    {false},
 	CodeIndexUpdating:   {true},
+
+	CodeIndexStale:         {false},
+	CodeContextUnavailable: {false},
+	CodeContextTimeout:     {true},
+
+	CodeMissionNotFound: {false},
+	CodeVoyageNotFound:  {false},
+	CodeTargetAmbiguous: {false},
+	CodeInvalidType:     {false},
+	CodeMissingMessage:  {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.
