@@ -43,7 +43,7 @@ func (b *running) openPlaces() (err error) {
 func (b *running) openVessels(shared native.Options) {
 	v := &b.vessels
 	v.family = dispatch.NewVessels(b.journal, dispatch.Options{Options: shared, Random: rand.Reader, Secrets: v.secrets, Places: places{v.engine, b.log}})
-	v.code = codeverbs.New(b.journal, v.family, v.engine, shared)
+	v.code = codeverbs.New(b.journal, v.family, v.engine, codeverbs.Options{Options: shared, Counter: b.counter, Within: context.WithTimeout})
 }
 
 // entity lists vessels for enumerate, which only global administrators call.
