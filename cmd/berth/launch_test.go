@@ -15,9 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"berth/actors/missions"
+	"berth/actors/missions/briefing"
 	"berth/broker"
 	"berth/broker/config"
+	"berth/broker/credential"
 	"berth/broker/dispatch"
+	"berth/broker/native/board"
+	"berth/broker/native/codeindex"
 )
 
 // launched is a broker in this process with a user's mission under way.
@@ -212,3 +217,13 @@ func TestAnAgentMayPollTheJobThatItStarted(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// What agents come with, and who is told of their missions, fit the seams of the
+// package that carries missions out.
+var (
+	_ missions.Tokens  = (*credential.Launches)(nil)
+	_ missions.Board   = (*board.Board)(nil)
+	_ briefing.Tokens  = (*credential.Launches)(nil)
+	_ briefing.Signals = (*board.Board)(nil)
+	_ briefing.Packs   = (*codeindex.Family)(nil)
+)
