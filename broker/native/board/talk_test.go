@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -292,6 +293,39 @@ func TestEachSignalJoinsOneBriefAtMost(t *testing.T) {
 			rt.Fatalf("%d of %d joined a brief", len(briefs), said)
 		}
 	})
+}
+
+func TestTwoMissionsThatBeginAtOnceShareWhatWasSaid(t *testing.T) {
+	c := newCrew(t)
+	for i := range 40 {
+		c.nudge("vyg_1", "", fmt.Sprint(i))
+	}
+	var all sync.WaitGroup
+	got := make(chan board.Said, 200)
+	for _, id := range []string{"msn_1", "msn_2"} {
+		m := c.mission(id)
+		all.Go(func() {
+			said, err := c.Join(t.Context(), m, "")
+			if err != nil {
+				t.Error(err)
+			}
+			for _, s := range said {
+				got <- s
+			}
+		})
+	}
+	all.Wait()
+	close(got)
+	seen := map[string]bool{}
+	for s := range got {
+		if seen[s.Message] {
+			t.Errorf("%s stands in both", s.Message)
+		}
+		seen[s.Message] = true
+	}
+	if len(seen) != 40 {
+		t.Errorf("%d of 40", len(seen))
+	}
 }
 
 func TestTheEndOfAMissionWakesTheAgentWakeParticipant(t *testing.T) {
