@@ -289,13 +289,13 @@ func (b *running) close() {
 // handler joins the two fronts.
 func (b *running) handler() (http.Handler, error) {
 	var err error
-	checks := b.guard()
+	checks := b.guard(b.access.authenticate)
 	traces := b.traces()
 	b.front, err = mcpserver.New(mcpserver.Options{
 		Broker: b.system, Tier: b.tier.Name, SessionKey: b.sessionKey, RuntimeID: b.runtimeID, Version: buildVersion(), Logger: b.log,
 		Shaping:  mcpserver.Shaping{Counter: b.counter, Store: b.kept, NoEnvelope: !envelopeOn(b.getenv)},
 		Surfaces: b.served, Proofs: b.gate(), ReadOnlyProcess: b.readOnlyProcess, Wakes: b.board, Tracer: traces, Refused: b.metrics.Refused,
-		Guard: checks, Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
+		Guard: b.guard(b.access.authenticateMCP), Bindings: bindings{b.system}, ReadOnly: b.readOnly(), Limits: mcpserver.Limits{MaxStreams: b.cfg.Broker.MaxStreams}, Clients: b.clients(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("build the MCP front: %w", err)

@@ -42,7 +42,7 @@ func (b *running) openPlaces() (err error) {
 func (b *running) openVessels(shared native.Options) {
 	v := &b.vessels
 	v.family = dispatch.NewVessels(b.journal, dispatch.Options{Options: shared, Random: rand.Reader, Secrets: v.secrets, Places: places{v.engine, b.log}})
-	v.code = codeverbs.New(b.journal, v.family, v.engine, shared)
+	v.code = codeverbs.New(b.journal, v.family, v.engine, codeverbs.Options{Options: shared, Counter: b.counter, Within: context.WithTimeout})
 }
 
 // admit judges a call that becomes a job.
