@@ -6,31 +6,19 @@ import (
 	"berth/broker/dispatch"
 )
 
-// The shapes of the answers about voyages, missions, captains and docks, as far
-// as every one of them has it. A record may have more members than are named.
+// The shapes of the answers about voyages, missions, captains and docks that no
+// reader decodes whole. A record may have more members than are named.
 type (
-	voyageSummary struct {
-		ID       string `json:"Id"`
-		Title    string
-		Status   dispatch.VoyageStatus
-		VesselID string `json:"VesselId"`
-	}
-	voyagePage       struct{ Page[voyageSummary] }
+	voyagePage       struct{ Page[Voyage] }
+	missionPage      struct{ Page[Mission] }
+	captainPage      struct{ Page[Captain] }
+	dockPage         struct{ Page[Dock] }
 	voyageDispatched struct {
-		dispatch.Voyage
-		MissionStartRefs []startRef
-	}
-	startRef struct {
-		MissionID    string `json:"MissionId"`
-		StartFromRef *string
-		Alias        string `json:",omitempty"`
-	}
-	voyageAndMissions struct {
-		Voyage   dispatch.Voyage
-		Missions []missionSummary
+		Voyage
+		MissionStartRefs []StartRef
 	}
 	voyageCancelled struct {
-		Voyage            dispatch.Voyage
+		Voyage            Voyage
 		CancelledMissions json.RawMessage
 	}
 	voyagePurged struct {
@@ -38,44 +26,9 @@ type (
 		VoyageID        string `json:"VoyageId"`
 		MissionsDeleted json.RawMessage
 	}
-	missionSummary struct {
-		ID     string `json:"Id"`
-		Status dispatch.MissionStatus
-	}
-	missionPage   struct{ Page[missionSummary] }
-	missionLanded struct {
-		Success bool
-		Mission dispatch.Mission
-	}
 	missionPurged struct {
 		Status    string
 		MissionID string `json:"MissionId"`
-	}
-	missionDiff struct {
-		MissionID string `json:"MissionId"`
-		Branch    *string
-		Diff      string
-	}
-	missionOutput struct {
-		MissionID      string `json:"MissionId"`
-		ArtifactRef    string
-		Offset         int
-		Length         int
-		TotalLength    int
-		TotalUtf8Bytes int
-		Content        string
-		HasMore        bool
-		NextOffset     *int
-		SHA256         string `json:"Sha256"`
-		Finalized      bool
-		Complete       bool
-	}
-	captainPage    struct{ Page[captainSummary] }
-	captainSummary struct {
-		ID      string `json:"Id"`
-		Name    string
-		Runtime dispatch.Runtime
-		State   dispatch.CaptainState
 	}
 	captainDone struct {
 		Status    string
@@ -100,12 +53,6 @@ type (
 		ActiveMissionID *string               `json:"activeMissionId"`
 		DockID          *string               `json:"dockId"`
 	}
-	dockSummary struct {
-		ID       string `json:"Id"`
-		VesselID string `json:"VesselId"`
-		State    dispatch.DockState
-	}
-	dockPage struct{ Page[dockSummary] }
 	dockGone struct {
 		Status string
 		DockID string `json:"DockId"`
@@ -145,7 +92,7 @@ var dispatchDocuments = map[string]document{
 		param{Name: "includeDescription", Type: "boolean", Says: "With whole descriptions, not their lengths."})},
 	"POST /api/v1/voyages": {Answer: voyageDispatched{}, Body: voyageBody{}, Status: 201, Accepted: Job{},
 		Query: waiting("How long the job has to make the voyage, 0 to 50 seconds; 30 without it.")},
-	"GET /api/v1/voyages/{id}": {Answer: voyageAndMissions{}, Query: []param{
+	"GET /api/v1/voyages/{id}": {Answer: VoyageView{}, Query: []param{
 		{Name: "includeDescription", Type: "boolean", Says: "With descriptions; texts are cut at 4096 characters."},
 		{Name: "includeDiffs", Type: "boolean", Says: "With diffs, cut."}, {Name: "includeLogs", Type: "boolean", Says: "With logs, cut."},
 		{Name: "includeFields", Type: "string", Says: "Names joined by commas: titles, statuses, commitHashes, dependsOn, prestaged, persona, model."}}},
@@ -153,26 +100,26 @@ var dispatchDocuments = map[string]document{
 	"DELETE /api/v1/voyages/{id}/purge":        {Answer: voyagePurged{}},
 	"POST /api/v1/voyages/delete/multiple":     {Answer: manyDeleted{}, Body: manyRecords{}},
 	"GET /api/v1/missions":                     {Answer: missionPage{}, Query: listing(ofStatus, of("voyageId", "voyage"), of("vesselId", "vessel"), of("captainId", "captain"))},
-	"POST /api/v1/missions":                    {Answer: dispatch.Mission{}, Body: missionBody{}},
-	"GET /api/v1/missions/{id}":                {Answer: missionSummary{}},
-	"PUT /api/v1/missions/{id}":                {Answer: dispatch.Mission{}, Body: missionChange{}},
-	"DELETE /api/v1/missions/{id}":             {Answer: dispatch.Mission{}},
+	"POST /api/v1/missions":                    {Answer: Mission{}, Body: missionBody{}},
+	"GET /api/v1/missions/{id}":                {Answer: Mission{}},
+	"PUT /api/v1/missions/{id}":                {Answer: Mission{}, Body: missionChange{}},
+	"DELETE /api/v1/missions/{id}":             {Answer: Mission{}},
 	"DELETE /api/v1/missions/{id}/purge":       {Answer: missionPurged{}},
 	"POST /api/v1/missions/delete/multiple":    {Answer: manyDeleted{}, Body: manyRecords{}},
-	"PUT /api/v1/missions/{id}/status":         {Answer: dispatch.Mission{}, Body: statusWanted{}},
-	"POST /api/v1/missions/{id}/restart":       {Answer: dispatch.Mission{}, Body: missionAgain{}},
-	"POST /api/v1/missions/{id}/retry-landing": {Answer: missionLanded{}},
-	"GET /api/v1/missions/{id}/diff":           {Answer: missionDiff{}},
+	"PUT /api/v1/missions/{id}/status":         {Answer: Mission{}, Body: statusWanted{}},
+	"POST /api/v1/missions/{id}/restart":       {Answer: Mission{}, Body: missionAgain{}},
+	"POST /api/v1/missions/{id}/retry-landing": {Answer: Landed{}},
+	"GET /api/v1/missions/{id}/diff":           {Answer: Diff{}},
 	"GET /api/v1/missions/{id}/log": {Answer: MissionLog{}, Stream: FollowedLog{}, Query: append([]param{
 		{Name: "follow", Type: "boolean", Says: "Server-sent events instead, each with a FollowedLog; the id of one is the offset to go on from. The last is event: end."},
 		{Name: "Last-Event-ID", Type: "string", Header: true, Says: "The id that a browser sends when it comes back; it goes before offset."}}, logPart...)},
-	"GET /api/v1/missions/{id}/output": {Answer: missionOutput{}, Query: []param{
+	"GET /api/v1/missions/{id}/output": {Answer: Output{}, Query: []param{
 		{Name: "offset", Type: "integer", Says: "How many characters to pass over; none without it."},
 		{Name: "length", Type: "integer", Says: "How many characters at most, 1 to 64000; 16000 without it."}}},
 	"GET /api/v1/captains":                    {Answer: captainPage{}, Query: listing(ofStatus)},
-	"POST /api/v1/captains":                   {Answer: dispatch.Captain{}, Body: captainBody{}},
-	"GET /api/v1/captains/{id}":               {Answer: dispatch.Captain{}},
-	"PUT /api/v1/captains/{id}":               {Answer: dispatch.Captain{}, Body: captainBody{}},
+	"POST /api/v1/captains":                   {Answer: Captain{}, Body: captainBody{}},
+	"GET /api/v1/captains/{id}":               {Answer: Captain{}},
+	"PUT /api/v1/captains/{id}":               {Answer: Captain{}, Body: captainBody{}},
 	"DELETE /api/v1/captains/{id}":            {Answer: captainDone{}},
 	"POST /api/v1/captains/delete/multiple":   {Answer: manyDeleted{}, Body: manyRecords{}},
 	"POST /api/v1/captains/{id}/stop":         {Answer: captainDone{}},
@@ -182,10 +129,10 @@ var dispatchDocuments = map[string]document{
 	"GET /api/v1/captains/{id}/log":           {Answer: captainLog{}, Query: logPart},
 	"GET /api/v1/captains/{id}/diagnostics":   {Answer: captainDiagnostics{}},
 	"GET /api/v1/docks":                       {Answer: dockPage{}, Query: listing(ofStatus, of("vesselId", "vessel"), of("missionId", "mission"), of("captainId", "captain"))},
-	"GET /api/v1/docks/{id}":                  {Answer: dispatch.Dock{}},
+	"GET /api/v1/docks/{id}":                  {Answer: Dock{}},
 	"DELETE /api/v1/docks/{id}":               {Answer: dockGone{}},
 	"DELETE /api/v1/docks/{id}/purge":         {Answer: dockGone{}},
 	"POST /api/v1/docks/delete/multiple":      {Answer: manyDeleted{}, Body: manyRecords{}},
-	"POST /api/v1/docks/{id}/repair":          {Answer: dispatch.Dock{}},
-	"POST /api/v1/docks/{id}/unstick":         {Answer: dispatch.Dock{}},
+	"POST /api/v1/docks/{id}/repair":          {Answer: Dock{}},
+	"POST /api/v1/docks/{id}/unstick":         {Answer: Dock{}},
 }
