@@ -99,7 +99,11 @@ func (v *Verb) CheckArguments(args json.RawMessage) *broker.Refusal {
 	}
 	s := v.schema
 	if v.Native {
-		refusal := s.NativeRefusal(s.Normalise(args))
+		args = s.Normalise(args)
+		refusal := s.NativeRefusal(args)
+		if refusal == nil && v.check != nil {
+			return v.check(args)
+		}
 		if call, err := v.Minimal(); refusal != nil && err == nil {
 			refusal.Detail["MinimalCall"] = call
 		}

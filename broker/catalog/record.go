@@ -54,6 +54,9 @@ type Source struct {
 
 	// Held are verbs of a native family that an operator's stop holds.
 	Held []string
+	// Checks judge the arguments of a native verb, by its name, once they fit its
+	// schema. They look at nothing else.
+	Checks map[string]func(arguments json.RawMessage) *broker.Refusal
 
 	// Facts is what they say of a verb besides its entry, by its name.
 	Facts map[string]Facts
@@ -180,6 +183,7 @@ type Verb struct {
 
 	description string
 	schema      *schema.Schema // nil: unreadable says why
+	check       func(json.RawMessage) *broker.Refusal
 	unreadable  error
 	unfit       string // why no merged list can hold it; empty: one can
 	minimal     func() (json.RawMessage, error)

@@ -1,9 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
-	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,166 +12,9 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
-	"berth/broker/catalog/schema"
+	"berth/broker/dispatch"
 	"berth/broker/native"
 )
-
-// store keeps records in memory.
-type store struct {
-	mu     sync.Mutex
-	rows   map[string]broker.Record
-	events []broker.Event
-	before func(broker.RecordChange) // of each write, outside the lock
-	fail   error
-}
-
-func (s *store) Put(_ context.Context, c broker.RecordChange) (broker.Record, error) {
-	if s.before != nil {
-		s.before(c)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := c.Kind + " " + c.ID
-	was := s.rows[key]
-	switch {
-	case s.fail != nil:
-		return was, s.fail
-	case c.If != nil && *c.If != was.Revision:
-		return was, broker.ErrRecordRevision
-	case c.Value == nil:
-		delete(s.rows, key)
-	default:
-		was = broker.Record{Kind: c.Kind, ID: c.ID, Revision: was.Revision + 1, Value: c.Value, Keys: c.Keys}
-		s.rows[key] = was
-	}
-	s.events = append(s.events, c.Events...)
-	return was, nil
-}
-
-func (s *store) Record(kind, id string) (broker.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fail != nil {
-		return broker.Record{}, s.fail
-	}
-	r, ok := s.rows[kind+" "+id]
-	if !ok {
-		return r, broker.ErrRecordNotFound
-	}
-	return r, nil
-}
-
-func (s *store) Records(q broker.RecordQuery) (out []broker.Record, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.rows {
-		if r.Kind == q.Kind && slices.Contains(r.Keys, q.Key) {
-			out = append(out, r)
-		}
-	}
-	slices.SortFunc(out, func(a, b broker.Record) int { return cmp.Compare(a.ID, b.ID) })
-	return out, s.fail
-}
-
-// around are the secrets and places of a test.
-type around struct {
-	mu      sync.Mutex
-	secrets map[string]string
-	removed []string
-}
-
-func (a *around) SetSecret(name, value string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.secrets[name] = value; value == "" {
-		delete(a.secrets, name)
-	}
-	return nil
-}
-
-func (a *around) HasSecret(name string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.secrets[name] != ""
-}
-
-func (a *around) LocalClone(url string) (string, bool) {
-	return strings.TrimPrefix(url, "file://"), strings.HasSuffix(url, "/clone")
-}
-
-func (a *around) RemoveClone(_ context.Context, id string) string {
-	a.removed = append(a.removed, id)
-	return ""
-}
-
-type rig struct {
-	t       *testing.T
-	store   *store
-	around  *around
-	conn    broker.Conn
-	schemas map[string]*schema.Schema
-	now     time.Time
-	who     broker.Principal
-}
-
-func newRig(t *testing.T) *rig {
-	t.Helper()
-	r := &rig{t: t, store: &store{rows: map[string]broker.Record{}}, around: &around{secrets: map[string]string{}}, schemas: map[string]*schema.Schema{},
-		now: time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC), who: broker.LocalOperator}
-	f := New(r.store, Options{Options: native.Options{RuntimeID: "r", Now: func() time.Time { return r.now }}, Random: rand.Reader, Secrets: r.around, Places: r.around})
-	for _, tool := range f.Source().Tools {
-		var e struct{ InputSchema json.RawMessage }
-		if err := json.Unmarshal(tool.Raw, &e); err != nil {
-			t.Fatal(err)
-		}
-		s, err := schema.Compile(e.InputSchema)
-		if err != nil {
-			t.Fatalf("%s: %v", tool.Name, err)
-		}
-		r.schemas[tool.Name] = s
-	}
-	r.conn, _ = f.Open(t.Context(), nil)
-	return r
-}
-
-// call calls a verb as policy would hand it over and gives its answer; a refusal
-// is its code in "Code".
-func (r *rig) call(verb, arguments string) map[string]any {
-	r.t.Helper()
-	s := r.schemas[verb]
-	args := s.Normalise(json.RawMessage(arguments))
-	if refusal := s.NativeRefusal(args); refusal != nil {
-		return map[string]any{"Code": string(refusal.Code), "Error": refusal.Message}
-	}
-	answer, err := r.conn.Call(r.t.Context(), &broker.Call{Verb: verb, Principal: r.who, Params: json.RawMessage(`{"name":"` + verb + `","arguments":` + string(args) + `}`)}, broker.Peer{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var out struct{ StructuredContent map[string]any }
-	if err := json.Unmarshal(answer.Result, &out); err != nil {
-		r.t.Fatal(err)
-	}
-	return out.StructuredContent
-}
-
-func (r *rig) add(verb, arguments string) string {
-	r.t.Helper()
-	got := r.call(verb, arguments)
-	id, ok := got["Id"].(string)
-	if !ok {
-		r.t.Fatalf("%s: %v", verb, got)
-	}
-	return id
-}
-
-func (r *rig) want(verb, arguments string, code broker.Code) map[string]any {
-	r.t.Helper()
-	got := r.call(verb, arguments)
-	if c, _ := got["Code"].(string); c != string(code) {
-		r.t.Errorf("%s %s: got %v, want %q", verb, arguments, got, code)
-	}
-	return got
-}
 
 func TestTheFamilyFitsTheCatalog(t *testing.T) {
 	f := New(nil, Options{Options: native.Options{Now: time.Now}})
@@ -199,10 +39,10 @@ func TestAVesselIsAddedReadChangedAndDeleted(t *testing.T) {
 		got["WorkingDirectory"] != nil || got["ProjectContext"] != "x" || got["TenantId"] != "default" {
 		t.Errorf("got %v", got)
 	}
-	if r.around.secrets["vessel-"+id] != "ghp_secret" {
-		t.Errorf("secrets %v", r.around.secrets)
+	if r.world.secrets["vessel-"+id] != "ghp_secret" {
+		t.Errorf("secrets %v", r.world.secrets)
 	}
-	if text := fmt.Sprint(got, r.store.rows, r.store.events); strings.Contains(text, "ghp_secret") {
+	if text := fmt.Sprint(got, r.dump()); strings.Contains(text, "ghp_secret") {
 		t.Error("the token is in a record, an answer or an event")
 	}
 	r.now = r.now.Add(time.Hour)
@@ -215,20 +55,17 @@ func TestAVesselIsAddedReadChangedAndDeleted(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	got = r.call("update_vessel", `{"vesselId":"`+id+`","gitHubTokenOverride":""}`)
-	if got["HasGitHubTokenOverride"] != false || len(r.around.secrets) != 0 {
+	if got["HasGitHubTokenOverride"] != false || len(r.world.secrets) != 0 {
 		t.Errorf("got %v", got)
 	}
-	if got := r.call("delete_vessel", `{"vesselId":"`+id+`"}`); got["Status"] != "deleted" || got["VesselId"] != id || !slices.Equal(r.around.removed, []string{id}) {
+	if got := r.call("delete_vessel", `{"vesselId":"`+id+`"}`); got["Status"] != "deleted" || got["VesselId"] != id || !slices.Equal(r.world.removed, []string{id}) {
 		t.Errorf("got %v", got)
 	}
 	if got := r.want("get_vessel", `{"vesselId":"`+id+`"}`, broker.CodeVesselNotFound); got["Error"] != "Vessel not found" {
 		t.Errorf("got %v", got)
 	}
-	var types []string
-	for _, e := range r.store.events {
-		types = append(types, e.EventType)
-	}
-	if got := strings.Join(types, " "); got != "vessel.added vessel.updated vessel.updated vessel.updated vessel.deleted" {
+	_, events := r.everything()
+	if got := strings.Join(events, " "); got != "vessel.added vessel.updated vessel.updated vessel.updated vessel.deleted" {
 		t.Errorf("events %s", got)
 	}
 }
@@ -236,10 +73,6 @@ func TestAVesselIsAddedReadChangedAndDeleted(t *testing.T) {
 func TestALocalCloneIsWorkedInAndNeverDeleted(t *testing.T) {
 	r := newRig(t)
 	for url, want := range map[string]any{"/srv/clone": "/srv/clone", "file:///srv/clone": "/srv/clone", "/srv/other": nil, "https://example.com/clone": nil} {
-		if strings.HasPrefix(url, "https") {
-			r.around = &around{secrets: map[string]string{}}
-			continue // an address is asked of LocalClone too; Places answers for real paths only
-		}
 		got := r.call("get_vessel", `{"vesselId":"`+r.add("add_vessel", `{"name":"a","repoUrl":"`+url+`"}`)+`"}`)
 		if got["WorkingDirectory"] != want || got["LocalPath"] != nil {
 			t.Errorf("%s: %v", url, got)
@@ -274,8 +107,8 @@ func TestVesselsThatCannotBeAreRefused(t *testing.T) {
 	} {
 		r.want("add_vessel", tt.arguments, tt.want)
 	}
-	if len(r.store.rows) != 1 || len(r.around.secrets) != 0 {
-		t.Errorf("%d records, secrets %v", len(r.store.rows), r.around.secrets)
+	if records, _ := r.everything(); len(records) != 1 || len(r.world.secrets) != 0 {
+		t.Errorf("%d records, secrets %v", len(records), r.world.secrets)
 	}
 	r.who = broker.Principal{Tenant: "acme", User: "ana", Role: broker.User}
 	for _, arguments := range []string{`{"name":"a","repoUrl":"/srv/a"}`, `{"name":"a","repoUrl":"file:///srv/a"}`, `{"name":"a","repoUrl":"https://example.com/a","workingDirectory":"/srv/a"}`} {
@@ -285,7 +118,7 @@ func TestVesselsThatCannotBeAreRefused(t *testing.T) {
 	r.want("update_vessel", `{"vesselId":"`+mine+`","localPath":"/srv/a"}`, broker.CodeServerPath)
 	r.who = broker.Principal{Tenant: "other", User: "bob", Role: broker.TenantAdministrator}
 	theirs, none := r.want("update_vessel", `{"vesselId":"`+mine+`","name":"../x","gitHubTokenOverride":"t"}`, broker.CodeVesselNotFound), r.want("get_vessel", `{"vesselId":"vsl_none"}`, broker.CodeVesselNotFound)
-	if theirs["Error"] != none["Error"] || len(r.around.secrets) != 0 {
+	if theirs["Error"] != none["Error"] || len(r.world.secrets) != 0 {
 		t.Errorf("another tenant's reads %v, none reads %v", theirs, none)
 	}
 }
@@ -294,7 +127,7 @@ func TestNothingIsDeletedWhileAMissionWorks(t *testing.T) {
 	r := newRig(t)
 	busy, free := r.add("add_vessel", `{"name":"a","repoUrl":"https://example.com/a"}`), r.add("add_vessel", `{"name":"b","repoUrl":"https://example.com/b"}`)
 	captain := r.add("create_captain", `{"name":"c"}`)
-	r.store.rows["mission m"] = broker.Record{Kind: kindMission, ID: "m", Revision: 1, Value: json.RawMessage("{}"), Keys: []string{"vessel/" + busy + "/live", "captain/" + captain + "/live"}}
+	keep(r, dispatch.Mission{ID: "m", VesselID: busy, CaptainID: &captain, Status: dispatch.MissionInProgress})
 	r.want("delete_vessel", `{"vesselId":"`+busy+`"}`, broker.CodeVesselBusy)
 	r.want("delete_captain", `{"captainId":"`+captain+`"}`, broker.CodeCaptainBusy)
 	got := r.call("delete_vessels", `{"ids":["`+busy+`","`+free+`","vsl_none"]}`)
@@ -304,7 +137,7 @@ func TestNothingIsDeletedWhileAMissionWorks(t *testing.T) {
 	if got := r.call("delete_vessels", `{"ids":["vsl_none"]}`); got["Status"] != "NoneDeleted" {
 		t.Errorf("got %v", got)
 	}
-	delete(r.store.rows, "mission m")
+	keep(r, dispatch.Mission{ID: "m", VesselID: busy, CaptainID: &captain, Status: dispatch.MissionComplete})
 	if got := r.call("delete_captains", `{"ids":["`+captain+`"]}`); got["Status"] != "Deleted" {
 		t.Errorf("got %v", got)
 	}
@@ -318,7 +151,7 @@ func TestACaptainIsCreatedChangedAndBenched(t *testing.T) {
 		fmt.Sprint(got["AllowedPersonas"]) != "[Worker]" {
 		t.Errorf("got %v", got)
 	}
-	if text := fmt.Sprint(got, r.store.rows, r.store.events); strings.Contains(text, "sk-secret") || r.around.secrets["captain-"+id] != "sk-secret" {
+	if text := fmt.Sprint(got, r.dump()); strings.Contains(text, "sk-secret") || r.world.secrets["captain-"+id] != "sk-secret" {
 		t.Error("the key is in a record, an answer or an event, or nowhere")
 	}
 	got = r.call("update_captain", `{"captainId":"`+id+`","model":"gpt-5-mini","tier":"","apiKey":"","allowedPersonas":"","reasoningEffort":""}`)
@@ -345,9 +178,9 @@ func TestACaptainIsCreatedChangedAndBenched(t *testing.T) {
 func TestABusyCaptainIsLeftAlone(t *testing.T) {
 	r := newRig(t)
 	id := r.add("create_captain", `{"name":"Ada"}`)
-	row := r.store.rows["captain "+id]
-	row.Value = json.RawMessage(strings.Replace(string(row.Value), `"Idle"`, `"Working"`, 1))
-	r.store.rows["captain "+id] = row
+	c := kept[dispatch.Captain](r, id)
+	c.State = dispatch.CaptainWorking
+	keep(r, c)
 	r.want("bench_captain", `{"captainId":"`+id+`","reason":"x"}`, broker.CodeCaptainBusy)
 	r.want("unbench_captain", `{"captainId":"`+id+`"}`, broker.CodeCaptainNotBenched)
 	r.want("delete_captain", `{"captainId":"`+id+`"}`, broker.CodeCaptainBusy)
@@ -412,8 +245,8 @@ func TestOfTwoCaptainsOfOneNameOneStays(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(r.store.rows) != 2 || made != 1 || len(r.around.secrets) != 1 { // the captain and the claim of its name
-		t.Errorf("%d records, %d said to be made, %d keys", len(r.store.rows), made, len(r.around.secrets))
+	if records, _ := r.everything(); len(records) != 2 || made != 1 || len(r.world.secrets) != 1 { // the captain and the claim of its name
+		t.Errorf("%d records, %d said to be made, %d keys", len(records), made, len(r.world.secrets))
 	}
 }
 
@@ -424,21 +257,22 @@ func TestANameIsFreeAgainWhenNobodyBearsIt(t *testing.T) {
 	other := r.add("create_captain", `{"name":"Ada"}`)
 	r.want("delete_captain", `{"captainId":"`+other+`"}`, "")
 	r.add("create_captain", `{"name":"Ada"}`)
-	// A broker that stopped between the claim and the captain.
-	r.store.rows[kindName+" default/bob"] = broker.Record{Kind: kindName, ID: "default/bob", Revision: 1, Value: json.RawMessage(`{"captain":"cpt_gone","at":"2026-05-04T09:00:00Z"}`)}
-	r.want("create_captain", `{"name":"Bob"}`, broker.CodeCaptainNameTaken)
-	r.now = r.now.Add(claimFor)
+	// A claim whose captain is gone.
+	if _, err := r.store.Journal.Put(t.Context(), broker.RecordChange{Kind: kindName, ID: "default/bob", Value: json.RawMessage(`{"captain":"cpt_gone"}`)}); err != nil {
+		t.Fatal(err)
+	}
 	r.add("create_captain", `{"name":"Bob"}`)
 }
 
 func TestAChangeThatMetAnotherIsMadeAgain(t *testing.T) {
 	r := newRig(t)
 	id := r.add("add_vessel", `{"name":"a","repoUrl":"https://example.com/a"}`)
-	r.store.before = func(broker.RecordChange) {
+	r.store.before = func([]broker.RecordChange) error {
 		r.store.before = nil
-		if _, err := r.store.Put(t.Context(), broker.RecordChange{Kind: kindVessel, ID: id, Value: json.RawMessage(strings.Replace(string(r.store.rows["vessel "+id].Value), `"main"`, `"trunk"`, 1))}); err != nil {
-			t.Error(err)
-		}
+		v := kept[dispatch.Vessel](r, id)
+		v.DefaultBranch = "trunk"
+		keep(r, v)
+		return nil
 	}
 	if got := r.call("update_vessel", `{"vesselId":"`+id+`","styleGuide":"tabs"}`); got["DefaultBranch"] != "trunk" || got["StyleGuide"] != "tabs" {
 		t.Errorf("got %v", got)
@@ -450,9 +284,13 @@ func TestAJournalThatFailsIsNoMissingRecord(t *testing.T) {
 	id := r.add("add_vessel", `{"name":"a","repoUrl":"https://example.com/a"}`)
 	r.store.fail = errors.New("the disk is gone")
 	for _, verb := range []string{"get_vessel", "delete_vessel"} {
-		if got := r.want(verb, `{"vesselId":"`+id+`"}`, broker.CodeInternal); strings.Contains(fmt.Sprint(got), "disk") {
+		if got := r.want(verb, `{"vesselId":"`+id+`"}`, broker.CodeJobJournal); strings.Contains(fmt.Sprint(got), "disk") {
 			t.Errorf("got %v", got)
 		}
 	}
-	r.want("add_vessel", `{"name":"b","repoUrl":"https://example.com/b"}`, broker.CodeInternal)
+	r.want("add_vessel", `{"name":"b","repoUrl":"https://example.com/b"}`, broker.CodeOutcomeUnknown)
+	r.store.fail = broker.ErrJournalBusy
+	r.want("add_vessel", `{"name":"b","repoUrl":"https://example.com/b"}`, broker.CodeJobJournal)
+	r.store.fail, r.store.before = nil, func([]broker.RecordChange) error { return broker.ErrRecordRevision }
+	r.want("add_vessel", `{"name":"b","repoUrl":"https://example.com/b"}`, broker.CodeOverloaded)
 }
