@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 var everyPage = []struct{ name, path string }{
 	{"overview", "/"}, {"jobs", "/jobs"}, {"job", "/jobs/job_bad"}, {"job-running", "/jobs/job_run"}, {"events", "/events"}, {"catalog", "/catalog"},
 	{"board", "/board"}, {"hold", "/hold"}, {"restart", "/restart"}, {"credentials", "/credentials"},
+	{"backend", "/backends/files"}, {"backend-drained", "/backends/remote"},
+	{"voyages", "/voyages"}, {"voyage", "/voyages/vyg_1"}, {"mission", "/missions/msn_run"}, {"mission-done", "/missions/msn_core"}, {"mission-failed", "/missions/msn_bad"},
 }
 
 func logIn(p *browsertest.Page, base, token string) {
@@ -271,10 +274,7 @@ func TestHostileStringsInABrowser(t *testing.T) {
 	logIn(p, base, "operator-token")
 	for _, page := range everyPage {
 		t.Run(page.name, func(t *testing.T) {
-			path := page.path
-			if strings.HasPrefix(path, "/jobs/") {
-				path = "/jobs/" + "job_hostile"
-			}
+			path := hostilePath(page.path)
 			if status := p.Go(base + path); status != 200 {
 				t.Fatalf("status %d", status)
 			}
@@ -295,6 +295,17 @@ func TestHostileStringsInABrowser(t *testing.T) {
 	p.Clean()
 }
 
+// hostilePath is where a page is once everything on it is hostile.
+func hostilePath(path string) string {
+	switch {
+	case strings.HasPrefix(path, "/jobs/"):
+		return "/jobs/job_hostile"
+	case strings.HasPrefix(path, "/backends/"):
+		return "/backends/" + url.PathEscape(nastyText)
+	}
+	return path
+}
+
 // nasty are the hostile strings.
 var nasty = []string{
 	`<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`,
@@ -311,7 +322,10 @@ var nastyText = strings.Join(nasty, " ")
 func (r *rig) hostile() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	own := map[string]bool{"State": true, "Status": true, "Availability": true, "EntityType": true, "Profiles": true}
+	own := map[string]bool{"State": true, "Status": true, "Availability": true, "EntityType": true, "Profiles": true, "AssignmentState": true}
+	isID := func(key, v string) bool { // of a record that another answer is about
+		return strings.HasSuffix(key, "Id") && slices.ContainsFunc([]string{"vyg_", "msn_", "cpt_", "dck_"}, func(p string) bool { return strings.HasPrefix(v, p) })
+	}
 	var spoil func(key string, v any) any
 	spoil = func(key string, v any) any {
 		switch v := v.(type) {
@@ -326,7 +340,7 @@ func (r *rig) hostile() {
 			}
 			return v
 		case string:
-			if own[key] || strings.HasSuffix(key, "Utc") {
+			if own[key] || strings.HasSuffix(key, "Utc") || isID(key, v) {
 				return v
 			}
 			return nastyText

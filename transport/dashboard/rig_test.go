@@ -250,6 +250,7 @@ func (r *rig) fill() {
 		{Name: "files__build", Backend: "files", Summary: "Builds.", Effects: []string{"EXEC"}, Availability: "ready", Tokens: ptr(300)}}},
 		Quarantined: []rest.Quarantined{{Backend: "files", Verb: "odd", Code: "verb_changed", Reason: "its schema is no schema"}}}
 	r.answers["/api/v1/profiles/essential"] = rest.ProfileView{Profile: "essential", Tools: 2, Tokens: ptr(420), MaxTokens: ptr(8000), Callable: 2}
+	r.fleet()
 	r.answers["/api/v1/credentials"] = rest.Page[rest.Credential]{Objects: []rest.Credential{{CredentialID: "crd_1", Tenant: "acme", User: "ann", Role: broker.User, Label: ptr("laptop"), CreatedUTC: broker.FormatTime(epoch), CreatedBy: "default/operator"}}}
 	r.views = []actors.BackendView{{Name: "files", State: actors.StateReady, Seats: 8, InFlight: 2, QueuedCalls: 1, OldestWait: 1500 * time.Millisecond}, {Name: "remote", State: actors.StateBackoff, Seats: 16}}
 }
