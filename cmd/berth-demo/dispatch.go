@@ -274,10 +274,33 @@ func (d *demo) restartDispatch() {
 	var captain struct{ State string }
 	d.asks("get_captain", map[string]any{"captainId": d.captainID}, &captain)
 	d.check(captain.State == "Idle", "the captain is %s", captain.State)
-	d.asks("restart_mission", map[string]any{"missionId": d.endless, "description": "Write another page, MORE.md."}, &m)
+	d.again()
 	m = d.awaitMission(d.endless, final)
 	d.check(m.Status == "Complete", "restarted by hand with another description it is %s", m.Status)
 	d.check(d.starts() == 4, "nothing ran again by itself: four starts, four orders")
+}
+
+// again restarts the mission. The broker may still be removing its worktree;
+// then the refusal says to ask again.
+func (d *demo) again() {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		a, err := d.ann.call(d.ctx, "restart_mission", map[string]any{"missionId": d.endless, "description": "Write another page, MORE.md."}, "")
+		d.must(err, "call restart_mission")
+		if !a.IsError {
+			return
+		}
+		var refused struct{ Retryable bool }
+		if json.Unmarshal([]byte(a.Text), &refused) != nil || !refused.Retryable {
+			panic(failure("restart_mission answers " + a.Text))
+		}
+		select {
+		case <-tick.C:
+		case <-d.ctx.Done():
+			d.must(d.ctx.Err(), "restart the mission")
+		}
+	}
 }
 
 func (d *demo) stopDispatch() {
