@@ -122,7 +122,7 @@ func TestACancelBetweenAssignmentAndLaunchIsNotLost(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.vessel("v")
 		w.captains("c")
-		w.voyage("vyg", "v", "m")
+		w.run()
 		var once sync.Once
 		var cancels sync.WaitGroup
 		w.store.fault = func(changes []broker.RecordChange) (error, error) {
@@ -139,7 +139,9 @@ func TestACancelBetweenAssignmentAndLaunchIsNotLost(t *testing.T) {
 			}
 			return nil, nil
 		}
-		w.run()
+		w.voyage("vyg", "v", "m")
+		w.sys.Wake()
+		synctest.Wait()
 		cancels.Wait()
 		w.wants("m:Cancelled(cancelled)")
 		w.free()

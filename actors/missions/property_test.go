@@ -189,7 +189,7 @@ func (p *troupe) act(a act) {
 	case "wait":
 		time.Sleep(time.Duration(a.n) * 100 * time.Millisecond)
 	case "wait long":
-		time.Sleep(time.Duration(a.n) * time.Minute)
+		time.Sleep(11 * time.Minute) // until a captain is stalled
 	case "restart broker":
 		p.asks.Wait()
 		_ = p.sys.Stop(ctx)
@@ -281,9 +281,11 @@ func (p *troupe) settle() (wrong []string) {
 			a.exits(0)
 		}
 		for _, m := range p.scene.missions {
-			_, _ = p.sys.RetryLanding(context.Background(), operator, m.ID)
+			if now, err := dispatch.Read[dispatch.Mission](p.store, m.ID); err == nil && now.Value.Status == dispatch.MissionLandingFailed {
+				_, _ = p.sys.RetryLanding(context.Background(), operator, m.ID)
+			}
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if wrong = p.left(); len(wrong) == 0 {
 			return nil
