@@ -15,6 +15,20 @@ import (
 type plan struct {
 	tasks []planned
 	moved []string // missions that are not their procedure's any more
+
+	look *sheet  // what was read of the records; nil: nothing, or they have changed since
+	open *family // every open mission in it, with all that they are judged by
+}
+
+// survey reads every open mission, unless the pass did and changed nothing since.
+func (p *plan) survey(s *System) (err error) {
+	if p.look == nil {
+		p.look = s.newSheet()
+		if p.open, err = p.look.everyone(); err != nil {
+			p.look = nil
+		}
+	}
+	return err
 }
 
 // planned is a procedure to begin.
@@ -92,14 +106,14 @@ func (b *sheet) everyone() (*family, error) {
 
 // followUp writes what follows from missions that have ended, and calls off what
 // can never be carried out.
-func (s *System) followUp(ctx context.Context, held map[string]hold, _ *plan) error {
-	look := s.newSheet()
-	f, err := look.everyone()
-	if err != nil {
+func (s *System) followUp(ctx context.Context, held map[string]hold, p *plan) error {
+	if err := p.survey(s); err != nil {
 		return err
 	}
+	look, f := p.look, p.open
 	var all []error
 	for _, c := range dispatch.Follow(f.seen, look.at) {
+		p.look = nil
 		_, err := s.commit(ctx, func(b *sheet) error { return b.settle(c.Mission.ID) })
 		all = append(all, unlessSettled(err))
 	}
@@ -115,6 +129,7 @@ func (s *System) followUp(ctx context.Context, held map[string]hold, _ *plan) er
 			all = append(all, err)
 			continue
 		}
+		p.look = nil
 		_, err = s.commit(ctx, func(b *sheet) error { return b.callOff(m.ID, reason, message) })
 		all = append(all, unlessSettled(err))
 	}
@@ -159,13 +174,25 @@ func (s *System) vessel(id string) (dispatch.Vessel, error) {
 
 // endVoyages ends the voyages of which nothing is open. The end of a mission
 // does it too; two that end at one moment leave it to this.
-func (s *System) endVoyages(ctx context.Context, _ map[string]hold, _ *plan) error {
+func (s *System) endVoyages(ctx context.Context, _ map[string]hold, p *plan) error {
 	open, err := dispatch.ReadAll[dispatch.Voyage](s.opts.Store, dispatch.Open)
 	if err != nil {
 		return err
 	}
+	if err := p.survey(s); err != nil {
+		return err
+	}
+	goes := map[string]bool{}
+	for _, m := range p.open.seen {
+		if m.VoyageID != nil && m.Status.Open() {
+			goes[*m.VoyageID] = true
+		}
+	}
 	var all []error
 	for _, k := range open {
+		if goes[k.Value.ID] || !k.Value.Materialized {
+			continue
+		}
 		_, err := s.commit(ctx, func(b *sheet) error {
 			v, err := b.voyages.get(b.store(), k.Value.ID)
 			if err != nil {
@@ -223,11 +250,10 @@ func (s *System) shared(b *sheet, seen []dispatch.Mission, held map[string]hold)
 
 // assignReady finds who may begin, and writes of the others what they wait for.
 func (s *System) assignReady(ctx context.Context, held map[string]hold, p *plan) error {
-	b := s.newSheet()
-	f, err := b.everyone()
-	if err != nil {
+	if err := p.survey(s); err != nil {
 		return err
 	}
+	b, f := p.look, p.open
 	u, err := s.shared(b, f.seen, held)
 	if err != nil {
 		return err

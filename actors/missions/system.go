@@ -161,6 +161,7 @@ func (s *System) stop(ctx context.Context) error {
 		slow = errors.Join(slow, fmt.Errorf("agents were still being ended: %w", ctx.Err()))
 	}
 	s.as.Shutdown()
+	s.live.Clear()
 	return slow
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"berth/broker"
@@ -82,114 +81,102 @@ func (s *System) callOff(why *cutOff, id string) error {
 // while it was called off.
 const maxRounds = 10
 
-// CancelVoyage ends a voyage and gives it with the missions that it ended. What
-// an agent works on is ended as by CancelMission; a landing that has begun is
-// waited for; what has ended keeps its status. A voyage that is over is given as
-// it is.
+// CancelVoyage ends a voyage and gives it with the missions that ended Cancelled
+// by it. What an agent works on is ended as by CancelMission; a landing that has
+// begun is waited for; what has ended keeps its status. A voyage that is over is
+// given as it is.
 func (s *System) CancelVoyage(ctx context.Context, by broker.Principal, id string, reason dispatch.FailureReason) (dispatch.Voyage, []string, error) {
 	s.cancelling.put(id)
 	defer s.Wake()
 	defer s.cancelling.take(id)
-	why, ended := cancelledBy(by, reason), []string{}
+	why, open := cancelledBy(by, reason), map[string]bool{}
 	for range maxRounds {
 		k, err := dispatch.Read[dispatch.Voyage](s.opts.Store, id)
 		if err != nil {
-			return k.Value, ended, missing(err, broker.CodeVoyageNotFound, "Voyage not found", "VoyageId", id)
+			return k.Value, nil, missing(err, broker.CodeVoyageNotFound, "Voyage not found", "VoyageId", id)
 		}
 		if k.Value.Status.Over() {
-			return k.Value, ended, nil
-		}
-		more, err := s.cancelAll(ctx, why, id)
-		ended = append(ended, more...)
-		if err != nil {
+			ended, err := s.nowCancelled(id, open)
 			return k.Value, ended, err
 		}
-		v, over, err := s.closeVoyage(ctx, id, reason)
-		ended = append(ended, over...)
-		switch {
-		case err == nil:
-			slices.Sort(ended)
-			return v, slices.Compact(ended), nil
-		case !errors.Is(err, errLost):
-			return k.Value, ended, err
+		if err := s.cancelAll(ctx, why, id, open); err != nil {
+			ended, readErr := s.nowCancelled(id, open)
+			return k.Value, ended, errors.Join(err, readErr)
+		}
+		if err := s.closeVoyage(ctx, id, reason); err != nil && !errors.Is(err, errLost) {
+			return k.Value, nil, err
 		}
 	}
-	return dispatch.Voyage{}, ended, broker.Refuse(broker.CodeOverloaded, "Missions are added to the voyage while it is cancelled; cancel it again.", map[string]any{"VoyageId": id})
+	return dispatch.Voyage{}, nil, broker.Refuse(broker.CodeOverloaded, "Missions are added to the voyage while it is cancelled; cancel it again.", map[string]any{"VoyageId": id})
 }
 
-// cancelAll cancels the missions of a voyage, at the same time, and gives those
-// that it cancelled. Those that are done wait for what becomes of their chain.
-func (s *System) cancelAll(ctx context.Context, why *cutOff, voyage string) (ended []string, err error) {
+// nowCancelled lists those of a voyage's missions that were open and are
+// Cancelled.
+func (s *System) nowCancelled(voyage string, open map[string]bool) ([]string, error) {
+	ended := []string{}
+	all, err := dispatch.ReadAll[dispatch.Mission](s.opts.Store, dispatch.OfVoyage(voyage))
+	for _, k := range all {
+		if open[k.Value.ID] && k.Value.Status == dispatch.MissionCancelled {
+			ended = append(ended, k.Value.ID)
+		}
+	}
+	return ended, err
+}
+
+// cancelAll cancels the missions of a voyage, at the same time, and notes which
+// were open. Those whose work is done wait for what becomes of their chain.
+func (s *System) cancelAll(ctx context.Context, why *cutOff, voyage string, open map[string]bool) error {
 	all, err := dispatch.ReadAll[dispatch.Mission](s.opts.Store, dispatch.OfVoyage(voyage))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var mu sync.Mutex
 	var errs []error
 	var wait sync.WaitGroup
 	for _, k := range all {
-		m := k.Value
-		if !m.Status.Open() || m.Status == dispatch.MissionWorkProduced && !s.Running(m.ID) {
+		if !k.Value.Status.Open() {
 			continue
 		}
+		open[k.Value.ID] = true
 		wait.Go(func() {
-			var refusal *broker.Refusal
-			got, err := s.cancelOpen(ctx, why, m.ID)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil && got.Status == dispatch.MissionCancelled:
-				ended = append(ended, m.ID)
-			case err == nil || errors.As(err, &refusal) && (refusal.Code == broker.CodeMissionTerminal || refusal.Code == broker.CodeMissionNotFound):
-			default:
+			if err := s.cancelOpen(ctx, why, k.Value.ID); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
 				errs = append(errs, err)
 			}
 		})
 	}
 	wait.Wait()
-	return ended, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
-// cancelOpen is cancel of a mission of a voyage: one whose work is done by the
-// time is not called off here, and neither is one that failed to land.
-func (s *System) cancelOpen(ctx context.Context, why *cutOff, id string) (dispatch.Mission, error) {
+// cancelOpen is cancel of a mission of a voyage: one whose work is done is not
+// called off by itself, and neither is one that failed to land.
+func (s *System) cancelOpen(ctx context.Context, why *cutOff, id string) error {
 	for {
 		m, err := s.mission(id)
 		if err != nil {
-			return m, err
+			return unlessSettled(err) // it was purged
 		}
-		if m.Status == dispatch.MissionWorkProduced && s.Running(id) {
-			err = s.ask(ctx, &ask{mission: id, cut: why, task: func(context.Context, func()) error { return nil }})
-			if err != nil && !errors.Is(err, errAgain) {
-				return m, err
-			}
-			continue
-		}
-		if m.Status == dispatch.MissionWorkProduced || m.Status == dispatch.MissionLandingFailed {
-			return m, nil
+		if !m.Status.Open() || m.Status == dispatch.MissionWorkProduced && !s.Running(id) {
+			return nil
 		}
 		err = s.ask(ctx, &ask{mission: id, hold: hold{vessel: m.VesselID}, cut: why, task: func(context.Context, func()) error {
-			if now, err := s.mission(id); err != nil || now.Status != m.Status {
+			if now, err := s.mission(id); err != nil || now.Status == dispatch.MissionWorkProduced || !now.Status.Open() {
 				return errors.Join(errLost, err)
 			}
 			return s.callOff(why, id)
 		}})
-		if err == nil {
-			return s.mission(id)
-		}
-		if !errors.Is(err, errAgain) && !errors.Is(err, errLost) {
-			return m, err
-		}
-		if m, err = s.mission(id); err != nil || m.Status.Final() {
-			return m, err
+		if err != nil && !errors.Is(err, errAgain) && !errors.Is(err, errLost) {
+			return err
 		}
 	}
 }
 
 // closeVoyage makes a voyage Cancelled of which nothing is under way any more.
 // Work that is done and was not landed ends with it.
-func (s *System) closeVoyage(ctx context.Context, id string, reason dispatch.FailureReason) (v dispatch.Voyage, ended []string, err error) {
-	b, err := s.commit(ctx, func(b *sheet) error {
+func (s *System) closeVoyage(ctx context.Context, id string, reason dispatch.FailureReason) error {
+	_, err := s.commit(ctx, func(b *sheet) error {
 		v, err := b.voyages.get(b.store(), id)
 		if err != nil {
 			return err
@@ -225,15 +212,7 @@ func (s *System) closeVoyage(ctx context.Context, id string, reason dispatch.Fai
 		text := string(reason)
 		return b.stepVoyage(v, dispatch.VoyageCancelled, &text)
 	})
-	if err != nil {
-		return v, nil, err
-	}
-	for _, m := range b.ended {
-		if m.Status == dispatch.MissionCancelled && m.VoyageID != nil && *m.VoyageID == id {
-			ended = append(ended, m.ID)
-		}
-	}
-	return b.voyages.kept[id].Value, ended, nil
+	return err
 }
 
 // StopCaptain ends what a captain works on; its mission ends Cancelled. It is
