@@ -279,6 +279,8 @@ type Mission struct {
 	CapabilityHint *string         `json:"CapabilityHint"`
 	ContextMode    string          `json:"CodeContextMode"`
 	ContextQuery   *string         `json:"CodeContextQuery"`
+	ContextTokens  *int            `json:"CodeContextTokenBudget"` // nil: the default
+	ContextResults *int            `json:"CodeContextMaxResults"`
 	Prestaged      []PrestagedFile `json:"PrestagedFiles"`
 
 	Status         MissionStatus  `json:"Status"`
