@@ -66,11 +66,13 @@ var _ missions.Briefs = (*Writer)(nil)
 // New makes a writer.
 func New(o Options) *Writer { return &Writer{o} }
 
-// The size of a pack, and how long it may take.
+// The size of a pack, unless the mission says, and how long it may take: less
+// than a brief may.
 const (
-	packTokens  = 5000
-	packResults = 20
-	packWithin  = 30 * time.Second
+	packTokens    = 5000
+	maxPackTokens = 50_000
+	packResults   = 20
+	packWithin    = 15 * time.Second
 )
 
 // Brief is the prompt of a mission.
@@ -128,7 +130,7 @@ func (b *Writer) pack(ctx context.Context, w missions.Work) (text, why string) {
 	}
 	limited, done := context.WithTimeout(ctx, packWithin)
 	defer done()
-	pack, why, err := b.opts.Packs.Pack(limited, w.Vessel, goal, packTokens, packResults)
+	pack, why, err := b.opts.Packs.Pack(limited, w.Vessel, goal, bounded(w.Mission.ContextTokens, packTokens, maxPackTokens), bounded(w.Mission.ContextResults, packResults, packResults*5))
 	switch {
 	case err != nil && ctx.Err() == nil && limited.Err() != nil:
 		why = "it took too long"
@@ -144,4 +146,12 @@ func (b *Writer) pack(ctx context.Context, w missions.Work) (text, why string) {
 		return "", ""
 	}
 	return "", why
+}
+
+// bounded is a number of a mission's, or what stands for it.
+func bounded(n *int, otherwise, most int) int {
+	if n == nil {
+		return otherwise
+	}
+	return min(max(*n, 1), most)
 }

@@ -33,6 +33,8 @@ type sources struct {
 
 	asked   []string // what for
 	goal    string
+	tokens  int
+	results int
 	captain string
 }
 
@@ -47,7 +49,7 @@ func (s *sources) Output(mission string) (string, bool, error) {
 }
 
 func (s *sources) Pack(ctx context.Context, _ dispatch.Vessel, goal string, tokens, results int) (codeindex.Pack, string, error) {
-	s.goal = goal
+	s.goal, s.tokens, s.results = goal, tokens, results
 	if tokens <= 0 || results <= 0 {
 		return codeindex.Pack{}, "", errors.New("nothing may be in it")
 	}
@@ -129,10 +131,13 @@ func TestABriefAsksForTheMissionItIsOf(t *testing.T) {
 	if _, err := s.writer(&strings.Builder{}).Brief(t.Context(), w); err != nil || s.goal != "T\nD" || s.captain != "cpt_1" || strings.Join(s.asked, " ") != "msn_1" {
 		t.Errorf("%v %+v", err, s)
 	}
-	query := "rate limiter"
-	w.Mission.ContextQuery = &query
-	if _, err := s.writer(&strings.Builder{}).Brief(t.Context(), w); err != nil || s.goal != query {
-		t.Errorf("%v %q", err, s.goal)
+	if s.tokens != 5000 || s.results != 20 {
+		t.Errorf("a pack of %d tokens, %d results", s.tokens, s.results)
+	}
+	query, tokens, results := "rate limiter", 900, 1_000_000
+	w.Mission.ContextQuery, w.Mission.ContextTokens, w.Mission.ContextResults = &query, &tokens, &results
+	if _, err := s.writer(&strings.Builder{}).Brief(t.Context(), w); err != nil || s.goal != query || s.tokens != 900 || s.results != 100 {
+		t.Errorf("%v %q, a pack of %d tokens, %d results", err, s.goal, s.tokens, s.results)
 	}
 }
 

@@ -1,6 +1,7 @@
 package codeindex
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,6 +77,7 @@ var administrators = []broker.Role{broker.GlobalAdministrator}
 
 // New makes the family.
 func New(store Store, vessels Vessels, index Index, opts Options) *Family {
+	opts.Captains.MaxResults, opts.Captains.MaxCalls = cmp.Or(opts.Captains.MaxResults, 10), cmp.Or(opts.Captains.MaxCalls, 40)
 	f := &Family{store: store, vessels: vessels, index: index, opts: opts, updates: map[string]*update{}}
 	verbs := []native.Verb{
 		{Name: "index_status", Effects: broker.Read, Answer: f.statusVerb,

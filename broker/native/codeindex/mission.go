@@ -1,7 +1,6 @@
 package codeindex
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,7 +78,6 @@ type missionSearched struct {
 // mission's vessel, and nothing that a caller names. Its arguments are judged
 // here and not by the schema, because it answers every call.
 func (f *Family) missionEntry() native.Verb {
-	f.opts.Captains.MaxResults, f.opts.Captains.MaxCalls = cmp.Or(f.opts.Captains.MaxResults, 10), cmp.Or(f.opts.Captains.MaxCalls, 40)
 	return native.Verb{Name: "mission_code_search", Effects: broker.Read, Answer: f.missionVerb,
 		Entry: `{"name":"mission_code_search","title":"Search the code of a mission","description":"Search the code index of the repository that your mission works on, for names and words. Give missionId and query. A name is found in any spelling, whole or by its parts, its definition first. A mission has a number of calls. Always answers; Available says whether it searched.","inputSchema":{"type":"object","properties":{"missionId":{"type":"string","description":"Your mission (BERTH_MISSION_ID). Needed."},"query":{"type":"string","description":"Names or words. Needed."},"limit":{"type":"integer","description":"How many hits."},"pathPrefix":{"type":"string","description":"Only files below it."},"language":{"type":"string","description":"Only files of it, such as go or python."},"includeContent":{"type":"boolean","default":false,"description":"The whole text of each hit."}}}}`}
 }
