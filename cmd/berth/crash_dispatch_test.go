@@ -224,6 +224,11 @@ func (d *dispatchRound) check() {
 		}
 	}
 	d.await("every voyage has ended", func() bool {
+		for _, m := range entities[dispatch.Mission](d, w, "missions") {
+			if m.Status == dispatch.MissionLandingFailed { // it may have landed, or not; an operator has it tried again
+				d.try(w, "retry_landing", map[string]any{"missionId": m.ID}, &struct{}{})
+			}
+		}
 		for _, v := range entities[dispatch.Voyage](d, w, "voyages") {
 			if !v.Status.Over() {
 				return false
