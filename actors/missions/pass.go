@@ -216,10 +216,10 @@ type shared struct {
 func (s *System) shared(b *sheet, seen []dispatch.Mission, held map[string]hold) (*shared, error) {
 	u := &shared{agents: map[string]bool{}, vessels: map[string]bool{}, docks: map[string]bool{}}
 	for _, m := range seen {
-		if m.VesselID != "" && (m.Status.Live() && m.CaptainID != nil || m.Landing && m.Status == dispatch.MissionInProgress) {
+		if m.Status.Live() || m.Landing && m.Status == underWay {
 			u.vessels[m.VesselID] = true
 		}
-		if m.Status.Live() && m.CaptainID != nil && !m.Landing {
+		if m.Status.Live() {
 			u.agents[m.ID] = true
 		}
 	}

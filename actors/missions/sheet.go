@@ -256,9 +256,14 @@ func (b *sheet) gather(f *family, m dispatch.Mission) error {
 	return nil
 }
 
+// underWay stands for the status of a mission that is not to be changed for
+// another's sake.
+const underWay = dispatch.MissionReview
+
 // masked is a mission as others are judged by it. Those of a voyage that is not
-// all there, and those that are being landed, are not to be changed for
-// another's sake; seen as under way they never are, and what hangs on them waits.
+// all there, and those that are being landed or cleared up after, are not to be
+// changed for another's sake; seen as under way they never are, and what hangs on
+// them waits.
 func (b *sheet) masked(m dispatch.Mission) (dispatch.Mission, error) {
 	switch m.Status {
 	case dispatch.MissionPending:
@@ -267,11 +272,11 @@ func (b *sheet) masked(m dispatch.Mission) (dispatch.Mission, error) {
 			return m, err
 		}
 		if v != nil && !v.Materialized {
-			m.Status = dispatch.MissionAssigned
+			m.Status = underWay
 		}
 	case dispatch.MissionWorkProduced:
-		if m.Landing {
-			m.Status = dispatch.MissionInProgress
+		if m.Landing || b.sys.Running(m.ID) {
+			m.Status = underWay
 		}
 	}
 	return m, nil
