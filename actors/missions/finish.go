@@ -111,7 +111,7 @@ func (b *sheet) way(m dispatch.Mission, v dispatch.Vessel) ([]dispatch.MissionSt
 
 // waitedFor reports whether a mission that has not ended builds on this one.
 func (b *sheet) waitedFor(m dispatch.Mission) (bool, error) {
-	after, err := b.missions.list(b.store(), dispatch.After(m.ID))
+	after, err := b.missions.list(b.sys, dispatch.After(m.ID))
 	return slices.ContainsFunc(after, func(m dispatch.Mission) bool { return !m.Status.Final() }), err
 }
 
