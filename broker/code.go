@@ -134,14 +134,6 @@ const (
 	CodeMissingVesselID Code = "missing_vessel_id"
 	CodeMissingQuery    Code = "missing_query"
 	CodeIndexUpdating   Code = "code_index_update_in_progress"
-
-	CodeMissionNotFound         Code = "mission_not_found"
-	CodeVoyageNotFound          Code = "voyage_not_found"
-	CodeDockNotFound            Code = "dock_not_found"
-	CodeMissionTerminal         Code = "mission_terminal"
-	CodeMissionNotLandingFailed Code = "mission_not_landing_failed"
-	CodeInvalidTransition       Code = "invalid_transition"
-	CodeDockInUse               Code = "dock_in_use"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -267,14 +259,6 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeMissingVesselID: {false},
 	CodeMissingQuery:    {false},
 	CodeIndexUpdating:   {true},
-
-	CodeMissionNotFound:         {false},
-	CodeVoyageNotFound:          {false},
-	CodeDockNotFound:            {false},
-	CodeMissionTerminal:         {false},
-	CodeMissionNotLandingFailed: {false},
-	CodeInvalidTransition:       {false},
-	CodeDockInUse:               {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.
