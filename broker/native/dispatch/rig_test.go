@@ -18,7 +18,6 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
-	"berth/broker/catalog/schema"
 	"berth/broker/dispatch"
 	"berth/broker/native"
 	"berth/journal"
@@ -328,14 +327,23 @@ func (d *digits) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// everyVerb is the family as the catalog lists it, which is the same in each test.
+var everyVerb = sync.OnceValue(func() *catalog.Profile {
+	snapshot, faults := catalog.Settings{}.Build(1, []catalog.Source{New(nil, Options{Options: native.Options{Now: time.Now}}).Source()})
+	if len(faults) > 0 {
+		panic(faults)
+	}
+	full, _ := snapshot.Profile(catalog.Full)
+	return full
+})
+
 type rig struct {
 	t       testing.TB
 	store   *store
 	world   *world
 	family  *Family
 	conn    broker.Conn
-	schemas map[string]*schema.Schema
-	checks  map[string]func(json.RawMessage) *broker.Refusal
+	profile *catalog.Profile
 	now     time.Time
 	who     broker.Principal
 	calls   atomic.Int64
@@ -343,7 +351,7 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{t: t, schemas: map[string]*schema.Schema{}, now: time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC), who: broker.LocalOperator}
+	r := &rig{t: t, now: time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC), who: broker.LocalOperator}
 	now := func() time.Time { return r.now }
 	j, err := journal.Open(filepath.Join(t.TempDir(), "journal.db"), journal.Options{Now: now, Random: &digits{}})
 	if err != nil {
@@ -359,19 +367,7 @@ func newRig(t testing.TB) *rig {
 		outputs: map[string]string{}, final: map[string]bool{}, refs: map[string]string{"main": "1111"}, landed: map[string]bool{}, index: dispatch.IndexState{Freshness: dispatch.IndexFresh}}
 	r.family = New(r.store, Options{Options: native.Options{RuntimeID: "r", Now: now}, Random: &digits{}, Secrets: r.world, Places: r.world, Runner: r.world, Papers: r.world, Refs: r.world,
 		Index: r.world, Claims: r.world, Hold: func(string) *broker.Refusal { return r.world.hold }, Within: context.WithTimeout})
-	source := r.family.Source()
-	r.checks = source.Checks
-	for _, tool := range source.Tools {
-		var e struct{ InputSchema json.RawMessage }
-		if err := json.Unmarshal(tool.Raw, &e); err != nil {
-			t.Fatal(err)
-		}
-		s, err := schema.Compile(e.InputSchema)
-		if err != nil {
-			t.Fatalf("%s: %v", tool.Name, err)
-		}
-		r.schemas[tool.Name] = s
-	}
+	r.profile = everyVerb()
 	r.conn, _ = r.family.Open(t.Context(), nil)
 	return r
 }
@@ -380,18 +376,14 @@ func newRig(t testing.TB) *rig {
 // answer. A dispatch is admitted before, as the job actor does it.
 func (r *rig) text(ctx context.Context, verb, arguments string) string {
 	r.t.Helper()
-	s := r.schemas[verb]
-	if s == nil {
+	v, ok := r.profile.Resolve(verb)
+	if !ok {
 		r.t.Fatalf("there is no verb %s", verb)
 	}
-	args := s.Normalise(json.RawMessage(arguments))
-	if refusal := s.NativeRefusal(args); refusal != nil {
+	args := v.NormaliseArguments(json.RawMessage(arguments))
+	if refusal := v.CheckArguments(args); refusal != nil {
+		delete(refusal.Detail, "MinimalCall")
 		return string(refusal.NativeJSON())
-	}
-	if check := r.checks[verb]; check != nil {
-		if refusal := check(args); refusal != nil {
-			return string(refusal.NativeJSON())
-		}
 	}
 	n := r.calls.Add(1)
 	call := &broker.Call{ID: fmt.Sprintf("call-%d", n), Backend: catalog.NativeName, Verb: verb, Principal: r.who, Params: json.RawMessage(`{"name":"` + verb + `","arguments":` + string(args) + `}`)}

@@ -75,6 +75,12 @@ func TestWhatArgumentsSayIsJudgedBeforeAHold(t *testing.T) {
 	if refusal := v.CheckArguments(json.RawMessage(`{"title":"t","vesselId":"v","missions":[{"title":"a","description":"d"}]}`)); refusal != nil {
 		t.Errorf("got %v", refusal)
 	}
+	if refusal := v.CheckArguments(json.RawMessage(`{"title":"t"}`)); refusal == nil || refusal.Code != broker.CodeMissingMissions || v.CheckArguments(refusal.Detail["MinimalCall"].(json.RawMessage)) != nil {
+		t.Errorf("the minimal call does not fit: %v", refusal)
+	}
+	if refusal := v.CheckArguments(json.RawMessage(`{"title":"t","vesselId":"v","missions":[{"title":7,"description":"d"}]}`)); refusal == nil || refusal.Code != broker.CodeInvalidArguments || !strings.Contains(fmt.Sprint(refusal.Detail), "/missions/0/title") {
+		t.Errorf("got %v", refusal)
+	}
 	for _, name := range []string{"create_mission", "restart_mission"} {
 		if v, _ := full.Resolve(name); !v.Held {
 			t.Errorf("%s is not held", name)

@@ -290,10 +290,13 @@ func (f *Family) dropVessel(ctx context.Context, who broker.Principal, id string
 		if err != nil {
 			return nil, err
 		}
-		if n, err := f.live(dispatch.OfVessel(id)); err != nil {
+		missions, err := list[dispatch.Mission](f, dispatch.OfVessel(id))
+		if err != nil {
 			return nil, err
-		} else if n > 0 {
-			return nil, broker.Refuse(broker.CodeVesselBusy, "Missions work on this vessel; nothing was deleted.", map[string]any{"VesselId": id, "Missions": n})
+		}
+		missions = slices.DeleteFunc(missions, func(m dispatch.Kept[dispatch.Mission]) bool { return !m.Value.Status.Open() })
+		if len(missions) > 0 { // also those that wait: nothing could become of them
+			return nil, broker.Refuse(broker.CodeVesselBusy, "Missions of this vessel go on; nothing was deleted.", map[string]any{"VesselId": id, "Missions": len(missions)})
 		}
 		return changes(remove(kept, happened(kept.Value, "deleted", who, "The vessel "+kept.Value.Name+" was deleted.")))
 	})

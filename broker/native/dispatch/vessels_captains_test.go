@@ -129,6 +129,9 @@ func TestNothingIsDeletedWhileAMissionWorks(t *testing.T) {
 	captain := r.add("create_captain", `{"name":"c"}`)
 	keep(r, dispatch.Mission{ID: "m", VesselID: busy, CaptainID: &captain, Status: dispatch.MissionInProgress})
 	r.want("delete_vessel", `{"vesselId":"`+busy+`"}`, broker.CodeVesselBusy)
+	keep(r, dispatch.Mission{ID: "waits", VesselID: free, Status: dispatch.MissionPending})
+	r.want("delete_vessel", `{"vesselId":"`+free+`"}`, broker.CodeVesselBusy)
+	keep(r, dispatch.Mission{ID: "waits", VesselID: free, Status: dispatch.MissionFailed})
 	r.want("delete_captain", `{"captainId":"`+captain+`"}`, broker.CodeCaptainBusy)
 	got := r.call("delete_vessels", `{"ids":["`+busy+`","`+free+`","vsl_none"]}`)
 	if got["Status"] != "PartiallyDeleted" || got["Deleted"] != 1.0 || fmt.Sprint(got["Skipped"]) != "[map[Id:"+busy+" Reason:vessel_busy] map[Id:vsl_none Reason:vessel_not_found]]" {
