@@ -270,10 +270,3 @@ func (r *rig) dump() string {
 	}
 	return fmt.Sprint(records, page.Events)
 }
-
-func names(verbs []native.Verb) (out []string) {
-	for _, v := range verbs {
-		out = append(out, v.Name)
-	}
-	return out
-}
