@@ -106,6 +106,8 @@ var missing = map[string]broker.Code{
 	"filePath":       broker.CodeMissingFilePath,
 	"vesselId":       broker.CodeMissingVesselID,
 	"query":          broker.CodeMissingQuery,
+	"missionId":      broker.CodeMissingMissionID,
+	"voyageId":       broker.CodeMissingVoyageID,
 }
 
 // NativeRefusal judges normalised arguments of a native verb. A required
