@@ -72,6 +72,7 @@ func (m *mission) Receive(ctx actor.Context) {
 		}
 	case *taskRecorded:
 		m.answerWaiting(box.ErrStopped)
+		m.sys.send(m.sys.assigner, released{m.id})
 	case *taskDone:
 		if m.first != nil {
 			m.first.settle(msg.err)

@@ -106,11 +106,10 @@ func (s *memory) PutAll(ctx context.Context, changes ...broker.RecordChange) ([]
 	return out, after
 }
 
+// value is the record of a journal's; the zero value of one that is none.
 func value[R dispatch.Stored](r broker.Record) (v R) {
-	if r.Value != nil {
-		if err := json.Unmarshal(r.Value, &v); err != nil {
-			panic(err)
-		}
+	if r.Value == nil || json.Unmarshal(r.Value, &v) != nil {
+		return *new(R)
 	}
 	return v
 }

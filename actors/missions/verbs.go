@@ -114,7 +114,7 @@ func (s *System) CancelVoyage(ctx context.Context, by broker.Principal, id strin
 // Cancelled.
 func (s *System) nowCancelled(voyage string, open map[string]bool) ([]string, error) {
 	ended := []string{}
-	all, err := dispatch.ReadAll[dispatch.Mission](s.opts.Store, dispatch.OfVoyage(voyage))
+	all, err := readAll[dispatch.Mission](s, dispatch.OfVoyage(voyage))
 	for _, k := range all {
 		if open[k.Value.ID] && k.Value.Status == dispatch.MissionCancelled {
 			ended = append(ended, k.Value.ID)
@@ -126,7 +126,7 @@ func (s *System) nowCancelled(voyage string, open map[string]bool) ([]string, er
 // cancelAll cancels the missions of a voyage, at the same time, and notes which
 // were open. Those whose work is done wait for what becomes of their chain.
 func (s *System) cancelAll(ctx context.Context, why *cutOff, voyage string, open map[string]bool) error {
-	all, err := dispatch.ReadAll[dispatch.Mission](s.opts.Store, dispatch.OfVoyage(voyage))
+	all, err := readAll[dispatch.Mission](s, dispatch.OfVoyage(voyage))
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (s *System) closeVoyage(ctx context.Context, id string, reason dispatch.Fai
 		if v.Status.Over() {
 			return nil
 		}
-		all, err := b.missions.list(b.store(), dispatch.OfVoyage(id))
+		all, err := b.missions.list(b.sys, dispatch.OfVoyage(id))
 		if err != nil {
 			return err
 		}
@@ -241,7 +241,7 @@ func (s *System) StopAll(ctx context.Context, by broker.Principal) (stopped int,
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	for _, state := range []dispatch.CaptainState{dispatch.CaptainWorking, dispatch.CaptainStalled, dispatch.CaptainStopping} {
-		busy, err := dispatch.ReadAll[dispatch.Captain](s.opts.Store, dispatch.InState(string(state)))
+		busy, err := readAll[dispatch.Captain](s, dispatch.InState(string(state)))
 		if err != nil {
 			failed[""] = fmt.Errorf("list captains: %w", err)
 			continue
