@@ -39,6 +39,8 @@ type Options struct {
 // it satisfies missions.Docks.
 type Docks struct{ opts Options }
 
+var _ missions.Docks = (*Docks)(nil)
+
 // NewDocks makes docks.
 func NewDocks(o Options) *Docks { return &Docks{o} }
 
