@@ -183,7 +183,7 @@ func TestStreamsAreRead(t *testing.T) {
 			if s.Progress != nil {
 				progress = *s.Progress
 			}
-			got := fmt.Sprint(s.Message, "/", s.Status, "/", progress, "/", s.Result, "/", s.Verdict)
+			got := fmt.Sprint(s.Message(), "/", s.Status, "/", progress, "/", s.Result, "/", s.Verdict)
 			if want := fmt.Sprint(tt.message, "/", tt.status, "/", tt.progress, "/", tt.result, "/", tt.verdict_); got != want {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}
@@ -209,14 +209,14 @@ func TestAGigabyteOfOutputKeepsItsEnd(t *testing.T) {
 	line := strings.Repeat("x", 64<<10)
 	for range 200 {
 		s.Line(line)
-		if len(s.Message) > 3*maxMessage {
-			t.Fatalf("%d bytes are kept", len(s.Message))
+		if len(s.message) > 3*maxMessage {
+			t.Fatalf("%d bytes are kept", len(s.message))
 		}
 	}
 	s.Line("the end")
 	s.End()
-	if len(s.Message) > maxMessage || !strings.HasSuffix(s.Message, "the end") {
-		t.Errorf("%d bytes are kept", len(s.Message))
+	if len(s.Message()) > maxMessage || !strings.HasSuffix(s.Message(), "the end") {
+		t.Errorf("%d bytes are kept", len(s.Message()))
 	}
 }
 
@@ -230,7 +230,7 @@ func FuzzStream(f *testing.F) {
 			s.Line(line)
 		}
 		s.End()
-		if s.Progress != nil && (*s.Progress < 0 || *s.Progress > 100) || len(s.Status) > maxStatus || len(s.Message) > maxMessage {
+		if s.Progress != nil && (*s.Progress < 0 || *s.Progress > 100) || len(s.Status) > maxStatus || len(s.Message()) > maxMessage {
 			t.Errorf("%+v", s)
 		}
 	})

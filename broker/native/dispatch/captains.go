@@ -219,6 +219,7 @@ func (f *Family) createCaptain(ctx context.Context, ask native.Ask) (any, error)
 	if err != nil {
 		return nil, errors.Join(err, f.opts.Secrets.SetSecret(secretOf(dispatch.KindCaptain, id), ""))
 	}
+	f.wake()
 	return c, nil
 }
 
@@ -329,6 +330,7 @@ func (f *Family) updateCaptain(ctx context.Context, ask native.Ask) (any, error)
 	if err != nil {
 		return nil, err
 	}
+	f.wake()
 	return next, nil
 }
 
@@ -405,6 +407,7 @@ func (f *Family) unbenchCaptain(ctx context.Context, ask native.Ask) (any, error
 	if err != nil {
 		return nil, err
 	}
+	f.wake()
 	return map[string]any{"Status": "unbenched", "CaptainId": id, "State": c.State}, nil
 }
 

@@ -209,7 +209,7 @@ func (f *Family) dispatch(ctx context.Context, ask native.Ask) (any, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.undo(ctx, who, voyage.ID))
 	}
-	f.opts.Runner.Wake()
+	f.wake()
 	if f.opts.Claims != nil {
 		if err := f.opts.Claims.Dispatched(ctx, who, ask.Call.Origin.Participant, v, voyage.Title); err != nil {
 			f.opts.Log.Warn("the board did not take the note of a dispatch", slog.String("voyage", voyage.ID), slog.String("cause", err.Error()))
@@ -288,7 +288,7 @@ func (f *Family) rows(ask native.Ask, a dispatch.Asked, v dispatch.Vessel) (voya
 			Mode: cmp.Or(m.Mode, dispatch.Implementation), Persona: dispatch.Worker, Priority: defaultPriority, Alias: given(m.Alias), DependsOn: given(m.DependsOnID),
 			StartFromRef: given(m.StartFromRef), PreferredModel: given(m.PreferredModel), CapabilityHint: given(m.CapabilityHint),
 			ContextMode: cmp.Or(m.ContextMode, a.ContextMode, dispatch.ContextAuto), ContextQuery: given(m.ContextQuery), ContextTokens: a.ContextTokens, ContextResults: a.ContextResults,
-			Prestaged: m.Prestaged, Status: dispatch.MissionPending, Assignment: dispatch.AssignmentPending, CreatedUTC: ask.Now, LastUpdateUTC: ask.Now}
+			Prestaged: append([]dispatch.PrestagedFile{}, m.Prestaged...), Status: dispatch.MissionPending, Assignment: dispatch.AssignmentPending, CreatedUTC: ask.Now, LastUpdateUTC: ask.Now}
 		if m.DependsOnAlias != "" {
 			row.DependsOn = given(byAlias[m.DependsOnAlias])
 		}

@@ -75,11 +75,9 @@ func (f *Family) dropDock(ctx context.Context, who broker.Principal, id string) 
 	})
 }
 
-// emptied gives a dock, as it is kept then, once its worktree is gone.
+// emptied gives a dock, as it is kept then, once its worktree is gone. One that
+// is Available may have one: it was repaired.
 func (f *Family) emptied(ctx context.Context, who broker.Principal, kept dispatch.Kept[dispatch.Dock]) (dispatch.Kept[dispatch.Dock], error) {
-	if kept.Value.State == dispatch.DockAvailable {
-		return kept, nil
-	}
 	if err := f.opts.Runner.Reclaim(ctx, who, kept.Value.ID); err != nil {
 		return kept, err
 	}
@@ -100,7 +98,10 @@ func (f *Family) purgeDock(ctx context.Context, who broker.Principal, id string)
 		}
 		if !reclaimed {
 			reclaimed = true
-			if err := f.opts.Runner.Reclaim(ctx, who, id); err != nil {
+			var refusal *broker.Refusal
+			if err := f.opts.Runner.Reclaim(ctx, who, id); errors.As(err, &refusal) && refusal.Code == broker.CodeDockInUse {
+				return nil, err
+			} else if err != nil {
 				f.opts.Log.Warn("the worktree of a purged dock could not be reclaimed", slog.String("dock", id), slog.String("cause", err.Error()))
 			}
 			if kept, err = read[dispatch.Dock](f, who, id); err != nil {

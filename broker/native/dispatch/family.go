@@ -215,7 +215,7 @@ func quoted(s string) string {
 }
 
 // idsProperty is the schema of the deletion of many.
-var idsProperty = property{"*ids", `{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":500,"description":"The ids, each deleted by itself."}`}
+var idsProperty = property{"*ids", `{"type":"array","items":{"type":"string"},"maxItems":500,"description":"The ids, each deleted by itself."}`}
 
 // notBuilt refuses arguments that the contract has and this build does not.
 func notBuilt(names ...string) *broker.Refusal {

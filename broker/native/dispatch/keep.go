@@ -154,6 +154,13 @@ func happened[R dispatch.Stored](r R, word string, by broker.Principal, message 
 	return dispatch.Event(r, word, message, payload)
 }
 
+// wake says that records have changed, to whoever carries missions out.
+func (f *Family) wake() {
+	if f.opts.Runner != nil {
+		f.opts.Runner.Wake()
+	}
+}
+
 // live counts the missions of a list that an agent works on.
 func (f *Family) live(of string) (int, error) {
 	found, err := f.store.Records(broker.RecordQuery{Kind: dispatch.KindMission, Key: dispatch.Live(of), Limit: 1000})
@@ -172,6 +179,9 @@ func (f *Family) deleteMany(one func(ctx context.Context, who broker.Principal, 
 		}
 		if err := ask.Decode(&args); err != nil {
 			return nil, err
+		}
+		if len(args.IDs) == 0 {
+			return nil, broker.Refuse(broker.CodeMissingIDs, "The argument ids is required.", map[string]any{"Argument": "ids"})
 		}
 		out := broker.DeletedMany{Status: "Deleted", Skipped: []broker.Skipped{}}
 		for _, id := range args.IDs {

@@ -72,7 +72,7 @@ type outputShown struct {
 	NextOffset *int   `json:"NextOffset"`
 	Sha256     string `json:"Sha256"` // of the whole output as it is shown
 	Finalized  bool   `json:"Finalized"`
-	Complete   bool   `json:"Complete"` // nothing comes after this page, now or later
+	Complete   bool   `json:"Complete"` // Content is the whole, and it is final
 }
 
 func (f *Family) missionOutput(_ context.Context, ask native.Ask) (any, error) {
@@ -99,7 +99,7 @@ func (f *Family) missionOutput(_ context.Context, ask native.Ask) (any, error) {
 	if next := out.Offset + out.Length; next < out.Total {
 		out.HasMore, out.NextOffset = true, &next
 	}
-	out.Complete = finalized && !out.HasMore
+	out.Complete = finalized && out.Length == out.Total
 	return out, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -166,7 +167,7 @@ func (f *Family) createMission(ctx context.Context, ask native.Ask) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	f.opts.Runner.Wake()
+	f.wake()
 	return m, nil
 }
 
@@ -322,7 +323,7 @@ func (f *Family) updateMission(ctx context.Context, ask native.Ask) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	f.opts.Runner.Wake()
+	f.wake()
 	return next, nil
 }
 
@@ -359,14 +360,14 @@ func (f *Family) restartMission(ctx context.Context, ask native.Ask) (any, error
 	if err != nil {
 		return nil, err
 	}
-	f.opts.Runner.Wake()
+	f.wake()
 	return next, nil
 }
 
 // restartable gives the change of the voyage that goes on when a mission of it
 // is restarted, or says why that cannot be.
 func (f *Family) restartable(m dispatch.Mission, ask native.Ask) ([]planned, error) {
-	refuse := func(message string, detail map[string]any) error {
+	refuse := func(message string, detail map[string]any) *broker.Refusal {
 		detail["MissionId"], detail["Status"] = m.ID, m.Status
 		return broker.Refuse(broker.CodeMissionNotRestartable, message, detail)
 	}
@@ -374,7 +375,7 @@ func (f *Family) restartable(m dispatch.Mission, ask native.Ask) ([]planned, err
 		return nil, refuse("The mission is "+string(m.Status)+"; only one that is Failed or Cancelled can be restarted.", map[string]any{})
 	}
 	if f.opts.Runner.Running(m.ID) {
-		return nil, refuse("The mission's end is still being seen to; restart it in a moment.", map[string]any{"Retryable": true})
+		return nil, refuse("The mission's end is still being seen to; restart it in a moment.", map[string]any{}).Retry(time.Second)
 	}
 	if m.DependsOn != nil {
 		dep, err := dispatch.Read[dispatch.Mission](f.store, *m.DependsOn)
@@ -475,6 +476,6 @@ func (f *Family) dropMission(ctx context.Context, who broker.Principal, id strin
 	if err := f.opts.Papers.Remove(id); err != nil {
 		f.opts.Log.Warn("what is kept of a deleted mission could not be removed", slog.String("mission", id), slog.String("cause", err.Error()))
 	}
-	f.opts.Runner.Wake()
+	f.wake()
 	return nil
 }

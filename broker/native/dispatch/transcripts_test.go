@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -268,9 +269,12 @@ func TestTranscripts(t *testing.T) {
 				if s.before != nil {
 					s.before(r)
 				}
-				_, had := r.everything()
+				before, had := r.everything()
 				answer := r.text(t.Context(), verb, s.arguments)
-				_, has := r.everything()
+				after, has := r.everything()
+				if strings.HasPrefix(answer, `{"Error"`) && len(r.world.told) == 0 && !maps.Equal(before, after) {
+					t.Errorf("%s: a refusal changed something", s.name)
+				}
 				data := fmt.Sprintf("call: %s %s\n", verb, s.arguments)
 				for _, e := range has[len(had):] {
 					data += "event: " + e + "\n"

@@ -71,7 +71,7 @@ func (f *Family) transitionMission(ctx context.Context, ask native.Ask) (any, er
 	if err != nil {
 		return nil, err
 	}
-	f.opts.Runner.Wake()
+	f.wake()
 	return next, nil
 }
 

@@ -260,6 +260,7 @@ func (f *Family) updateVessel(ctx context.Context, ask native.Ask) (any, error) 
 	if err != nil {
 		return nil, err
 	}
+	f.wake()
 	return v, nil
 }
 

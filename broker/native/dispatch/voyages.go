@@ -183,6 +183,8 @@ func (f *Family) dropVoyage(ctx context.Context, who broker.Principal, id string
 			if err := f.waitedFor(m.Value, inside); err != nil {
 				return nil, err
 			}
+		}
+		for _, m := range gone {
 			docks, err := f.docksOf(ctx, who, m.Value)
 			if err != nil {
 				return nil, err
@@ -201,7 +203,7 @@ func (f *Family) dropVoyage(ctx context.Context, who broker.Principal, id string
 	if err != nil {
 		f.opts.Log.Warn("what is kept of deleted missions could not be removed", slog.String("voyage", id), slog.String("cause", err.Error()))
 	}
-	f.opts.Runner.Wake()
+	f.wake()
 	return len(gone), nil
 }
 
