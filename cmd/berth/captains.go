@@ -218,7 +218,10 @@ func newCaptainsUnbenchCommand(a *app) *cobra.Command {
 // captainsStopped is the answer to stopping one captain, or all.
 type captainsStopped struct {
 	Status   string
-	Failures []json.RawMessage
+	Failures []struct {
+		CaptainID       string `json:"CaptainId"`
+		Reason, Message string
+	}
 }
 
 func newCaptainsStopCommand(a *app) *cobra.Command {
@@ -250,7 +253,7 @@ func newCaptainsStopCommand(a *app) *cobra.Command {
 			if err := show(a, answer, func(captainsStopped) error {
 				rows := [][2]string{{"Status", done.Status}}
 				for _, f := range done.Failures {
-					rows = append(rows, [2]string{"Not stopped", string(f)})
+					rows = append(rows, [2]string{"Not stopped", f.CaptainID + ": " + f.Message + " (" + f.Reason + ")"})
 				}
 				return a.facts(rows)
 			}); err != nil {

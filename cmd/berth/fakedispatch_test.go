@@ -31,7 +31,7 @@ const (
 	fakeVessel  = `"Id":"vsl_1","Name":"app","DefaultBranch":"main","LandingMode":"LocalMerge","CreatedUtc":"2026-05-04T09:12:00Z"`
 )
 
-// dispatch answers a verb of dispatch. The mission's log has three lines, each
+// dispatch answers a verb of dispatch. The mission's log has four lines, each
 // there one look later than the one before; then it has ended.
 func (f *fakeBroker) dispatch(verb string, arguments json.RawMessage) actors.Reply {
 	f.mu.Lock()
@@ -62,18 +62,18 @@ func (f *fakeBroker) dispatch(verb string, arguments json.RawMessage) actors.Rep
 		return f.dispatched(args.Title)
 	case "mission_status":
 		status := "InProgress"
-		if f.looks++; f.looks > 3 {
+		if f.looks++; f.looks > 4 {
 			status = "Complete"
 		}
 		answer = `{` + fakeMission + `,"Status":"` + status + `"}`
 	case "get_mission_log":
-		lines := []string{"one", "two \x1b[31mred", "three"}
-		lines = lines[:min(max(f.looks, 0), 3)]
+		lines := []string{"one", "", "two \x1b[31mred", "three"}
+		lines = lines[:min(f.looks, 4)]
 		some := lines[min(args.Offset, len(lines)):]
 		if args.Lines > 0 && args.Lines < len(some) {
 			some = some[:args.Lines]
 		}
-		text, err := json.Marshal(strings.Join(append(some[:len(some):len(some)], ""), "\n"))
+		text, err := json.Marshal(strings.Join(some, "\n")) // as the broker has it: the last one is not ended
 		if err != nil {
 			panic(err)
 		}
@@ -108,7 +108,7 @@ func (f *fakeBroker) dispatch(verb string, arguments json.RawMessage) actors.Rep
 	case "stop_captain":
 		answer = `{"Status":"stopped","CaptainId":"cpt_1"}`
 	case "stop_all":
-		answer = `{"Status":"stopped_with_failures","Stopped":1,"Failed":1,"Failures":[{"CaptainId":"cpt_2","Error":"it does not end"}]}`
+		answer = `{"Status":"stopped_with_failures","Stopped":1,"Failed":1,"Failures":[{"CaptainId":"cpt_2","Reason":"operation_failed","Message":"it does not end"}]}`
 	case "add_vessel", "get_vessel":
 		answer = `{` + fakeVessel + `,"RepoUrl":` + fmt.Sprintf("%q", args.RepoURL) + `}`
 	}

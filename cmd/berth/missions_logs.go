@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,7 +64,7 @@ func (a *app) runMissionsLogs(ctx context.Context, id string, o logsOptions) err
 		if a.json {
 			return a.printJSON(answer)
 		}
-		if err := a.printText(part.Log); err != nil {
+		if err := a.printLines(part); err != nil {
 			return err
 		}
 		offset += part.Lines
@@ -115,9 +116,18 @@ func (a *app) followLog(ctx context.Context, id string, offset int) error {
 	}
 }
 
+// printLines prints the lines of a part, each ended: the end of the last one is
+// not part of the text.
+func (a *app) printLines(part rest.MissionLog) error {
+	if strings.Count(part.Log, "\n") < part.Lines {
+		part.Log += "\n"
+	}
+	return a.printText(part.Log)
+}
+
 func (a *app) printLogPart(part rest.FollowedLog) error {
 	if !a.json {
-		return a.printText(part.Log)
+		return a.printLines(part.MissionLog)
 	}
 	line, err := json.Marshal(part)
 	if err != nil {

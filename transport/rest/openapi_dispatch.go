@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"encoding/json"
-
 	"berth/broker/dispatch"
 )
 
@@ -19,12 +17,12 @@ type (
 	}
 	voyageCancelled struct {
 		Voyage            Voyage
-		CancelledMissions json.RawMessage
+		CancelledMissions []string
 	}
 	voyagePurged struct {
 		Status          string
 		VoyageID        string `json:"VoyageId"`
-		MissionsDeleted json.RawMessage
+		MissionsDeleted int
 	}
 	missionPurged struct {
 		Status    string
@@ -36,9 +34,12 @@ type (
 	}
 	captainsStopped struct {
 		Status   string
-		Stopped  *int              `json:",omitempty"`
-		Failed   *int              `json:",omitempty"`
-		Failures []json.RawMessage `json:",omitempty"`
+		Stopped  *int `json:",omitempty"`
+		Failed   *int `json:",omitempty"`
+		Failures []struct {
+			CaptainID       string `json:"CaptainId"`
+			Reason, Message string
+		} `json:",omitempty"`
 	}
 	captainLog struct {
 		CaptainID  string `json:"CaptainId"`
@@ -59,7 +60,7 @@ type (
 	}
 	manyDeleted struct {
 		Status  string
-		Deleted json.RawMessage
+		Deleted int
 		Skipped []struct {
 			ID     string `json:"Id"`
 			Reason string

@@ -68,7 +68,7 @@ var twinAnswers = map[string]string{
 	"delete_captain":            `{"Status":"deleted","CaptainId":"cpt_1"}`,
 	"delete_captains":           someGone,
 	"stop_captain":              `{"Status":"stopped","CaptainId":"cpt_1"}`,
-	"stop_all":                  `{"Status":"stopped_with_failures","Stopped":1,"Failed":1,"Failures":[{"CaptainId":"cpt_2"}]}`,
+	"stop_all":                  `{"Status":"stopped_with_failures","Stopped":1,"Failed":1,"Failures":[{"CaptainId":"cpt_2","Reason":"r","Message":"m"}]}`,
 	"bench_captain":             aBench,
 	"unbench_captain":           `{"Status":"unbenched","CaptainId":"cpt_1","State":"Idle"}`,
 	"get_captain_log":           `{"CaptainId":"cpt_1","Log":"","Lines":0,"TotalLines":0}`,
