@@ -28,13 +28,10 @@ func (b *running) openBoard(server broker.ServerInfo) *native.Verbs {
 	return board.NewFamily(b.board, native.Options{RuntimeID: b.runtimeID, Server: server, Now: time.Now, Log: b.log})
 }
 
-// listSignals lists the board's signals for enumerate. None is addressed to a
-// captain, of which this broker has none.
+// listSignals lists the board's signals for enumerate.
 func (b *running) listSignals(q status.Query) (any, error) {
-	if q.ToCaptainID != "" {
-		return broker.NewPage[board.SignalRow](q.Page, nil, 0, 0), nil
-	}
-	page, err := b.board.Signals(board.SignalQuery{Type: q.SignalType, UnreadOnly: q.UnreadOnly, CreatedAfter: q.CreatedAfter,
+	page, err := b.board.Signals(board.SignalQuery{Type: q.SignalType, UnreadOnly: q.UnreadOnly, ToCaptainID: q.ToCaptainID,
+		VoyageID: q.VoyageID, MissionID: q.MissionID, CreatedAfter: q.CreatedAfter,
 		CreatedBefore: q.CreatedBefore, WithPayload: q.IncludePayload}, q.Page)
 	if err != nil {
 		return nil, native.Unreadable(b.log, err)

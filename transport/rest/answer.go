@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -44,47 +45,80 @@ func (e *refused) Unwrap() error { return e.refusal }
 
 // statuses maps codes to HTTP statuses; a code that is not here is 400.
 var statuses = map[broker.Code]int{
-	broker.CodeUnauthorized:        http.StatusUnauthorized,
-	broker.CodeOriginForbidden:     http.StatusForbidden,
-	broker.CodeGlobalAdministrator: http.StatusForbidden,
-	broker.CodeWakeNotAddressed:    http.StatusForbidden,
-	broker.CodeWakeOwnerOnly:       http.StatusForbidden,
-	broker.CodeReadOnly:            http.StatusForbidden,
-	broker.CodeDispatchHold:        http.StatusConflict,
-	broker.CodeProfileNotPermitted: http.StatusForbidden,
-	broker.CodeCSRF:                http.StatusForbidden,
-	broker.CodeCredentialNotFound:  http.StatusNotFound,
-	broker.CodeCredentialsFull:     http.StatusConflict,
-	broker.CodeRateLimited:         http.StatusTooManyRequests,
-	broker.CodeNotFound:            http.StatusNotFound,
-	broker.CodeJobNotFound:         http.StatusNotFound,
-	broker.CodeVesselNotFound:      http.StatusNotFound,
-	broker.CodeVesselBusy:          http.StatusConflict,
-	broker.CodeIndexUpdating:       http.StatusConflict,
-	broker.CodeServerPath:          http.StatusForbidden,
-	broker.CodeEventNotFound:       http.StatusNotFound,
-	broker.CodeProfileUnknown:      http.StatusNotFound,
-	broker.CodeVerbUnknown:         http.StatusNotFound,
-	broker.CodeMethodNotAllowed:    http.StatusMethodNotAllowed,
-	broker.CodeJobTerminal:         http.StatusConflict,
-	broker.CodeIdempotencyConflict: http.StatusConflict,
-	broker.CodeBackupInProgress:    http.StatusConflict,
-	broker.CodeRestoreBlocked:      http.StatusConflict,
-	broker.CodeRestoreDiffers:      http.StatusConflict,
-	broker.CodeRestoreInProgress:   http.StatusServiceUnavailable,
-	broker.CodeSafetyBackup:        http.StatusInternalServerError,
-	broker.CodeReloadInProgress:    http.StatusConflict,
-	broker.CodeBackupFailed:        http.StatusInternalServerError,
-	broker.CodeBackupVerify:        http.StatusInternalServerError,
-	broker.CodeRequestTooLarge:     http.StatusRequestEntityTooLarge,
-	broker.CodeOverloaded:          http.StatusTooManyRequests,
-	broker.CodeInternal:            http.StatusInternalServerError,
-	broker.CodeOutcomeUnknown:      http.StatusInternalServerError,
-	broker.CodeJobJournal:          http.StatusServiceUnavailable,
-	broker.CodeBackendDraining:     http.StatusServiceUnavailable,
-	broker.CodeShuttingDown:        http.StatusServiceUnavailable,
-	broker.CodeCatalogPending:      http.StatusServiceUnavailable,
-	broker.CodeBackendUnavailable:  http.StatusServiceUnavailable,
+	broker.CodeUnauthorized:            http.StatusUnauthorized,
+	broker.CodeOriginForbidden:         http.StatusForbidden,
+	broker.CodeGlobalAdministrator:     http.StatusForbidden,
+	broker.CodeWakeNotAddressed:        http.StatusForbidden,
+	broker.CodeWakeOwnerOnly:           http.StatusForbidden,
+	broker.CodeReadOnly:                http.StatusForbidden,
+	broker.CodeDispatchHold:            http.StatusConflict,
+	broker.CodeProfileNotPermitted:     http.StatusForbidden,
+	broker.CodeCSRF:                    http.StatusForbidden,
+	broker.CodeCredentialNotFound:      http.StatusNotFound,
+	broker.CodeCredentialsFull:         http.StatusConflict,
+	broker.CodeRateLimited:             http.StatusTooManyRequests,
+	broker.CodeNotFound:                http.StatusNotFound,
+	broker.CodeJobNotFound:             http.StatusNotFound,
+	broker.CodeVesselNotFound:          http.StatusNotFound,
+	broker.CodeVesselBusy:              http.StatusConflict,
+	broker.CodeIndexUpdating:           http.StatusConflict,
+	broker.CodeDockNotFound:            http.StatusNotFound,
+	broker.CodeMissionNotFound:         http.StatusNotFound,
+	broker.CodeVoyageNotFound:          http.StatusNotFound,
+	broker.CodeCaptainNotFound:         http.StatusNotFound,
+	broker.CodeDependencyNotFound:      http.StatusNotFound,
+	broker.CodeParentNotFound:          http.StatusNotFound,
+	broker.CodeMissionDiff:             http.StatusNotFound,
+	broker.CodeDockInUse:               http.StatusConflict,
+	broker.CodeDockBranchMissing:       http.StatusConflict,
+	broker.CodeInvalidTransition:       http.StatusConflict,
+	broker.CodeCompletionAncestry:      http.StatusConflict,
+	broker.CodeCompletionCaptain:       http.StatusConflict,
+	broker.CodeCompletionCheck:         http.StatusConflict,
+	broker.CodeCompletionJudge:         http.StatusConflict,
+	broker.CodeCompletionNotLanded:     http.StatusConflict,
+	broker.CodeCompletionReview:        http.StatusConflict,
+	broker.CodeMissionActive:           http.StatusConflict,
+	broker.CodeMissionNotEditable:      http.StatusConflict,
+	broker.CodeMissionNotLandingFailed: http.StatusConflict,
+	broker.CodeMissionNotRestartable:   http.StatusConflict,
+	broker.CodeMissionTerminal:         http.StatusConflict,
+	broker.CodeVoyageActive:            http.StatusConflict,
+	broker.CodeCaptainBusy:             http.StatusConflict,
+	broker.CodeCaptainNameTaken:        http.StatusConflict,
+	broker.CodeCaptainNotBenched:       http.StatusConflict,
+	broker.CodeIndexStale:              http.StatusConflict,
+	broker.CodeContextUnavailable:      http.StatusConflict,
+	broker.CodeServerPath:              http.StatusForbidden,
+	broker.CodeEventNotFound:           http.StatusNotFound,
+	broker.CodeProfileUnknown:          http.StatusNotFound,
+	broker.CodeVerbUnknown:             http.StatusNotFound,
+	broker.CodeMethodNotAllowed:        http.StatusMethodNotAllowed,
+	broker.CodeJobTerminal:             http.StatusConflict,
+	broker.CodeIdempotencyConflict:     http.StatusConflict,
+	broker.CodeBackupInProgress:        http.StatusConflict,
+	broker.CodeRestoreBlocked:          http.StatusConflict,
+	broker.CodeRestoreDiffers:          http.StatusConflict,
+	broker.CodeRestoreInProgress:       http.StatusServiceUnavailable,
+	broker.CodeSafetyBackup:            http.StatusInternalServerError,
+	broker.CodeReloadInProgress:        http.StatusConflict,
+	broker.CodeBackupFailed:            http.StatusInternalServerError,
+	broker.CodeBackupVerify:            http.StatusInternalServerError,
+	broker.CodeRequestTooLarge:         http.StatusRequestEntityTooLarge,
+	broker.CodeOverloaded:              http.StatusTooManyRequests,
+	broker.CodeInternal:                http.StatusInternalServerError,
+	broker.CodeOutcomeUnknown:          http.StatusInternalServerError,
+	broker.CodeJobJournal:              http.StatusServiceUnavailable,
+	broker.CodeBackendDraining:         http.StatusServiceUnavailable,
+	broker.CodeShuttingDown:            http.StatusServiceUnavailable,
+	broker.CodeCatalogPending:          http.StatusServiceUnavailable,
+	broker.CodeBackendUnavailable:      http.StatusServiceUnavailable,
+}
+
+// answered is an answer with another status than 200.
+type answered struct {
+	status int
+	body   json.RawMessage
 }
 
 // answering makes a handler of a method that gives a value to encode, or an
@@ -98,8 +132,8 @@ func answering(method func(*api, *http.Request) (any, error)) func(*api) http.Ha
 				return
 			}
 			status := http.StatusOK
-			if _, ok := v.(accepted); ok {
-				status = http.StatusAccepted
+			if other, ok := v.(answered); ok {
+				status, v = other.status, other.body
 			}
 			httpguard.WriteJSON(w, status, v)
 		})

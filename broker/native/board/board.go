@@ -49,6 +49,8 @@ type Options struct {
 	// inside their tenant; otherwise, or when it is nil, only a global
 	// administrator does.
 	Team func() bool
+	// Dispatch adds the verbs that speak to captains and voyages.
+	Dispatch bool
 	// Due is told that a wake should start the process target. It must not block;
 	// nil: nothing is started.
 	Due func()
