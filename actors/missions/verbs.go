@@ -413,11 +413,15 @@ func (s *System) atDock(ctx context.Context, id string, do func(dispatch.Dock) e
 	if err != nil {
 		return err
 	}
-	err = s.ask(ctx, &ask{mission: dockOwner(d), hold: hold{vessel: d.VesselID, dock: id}, atOnce: true, task: func(context.Context, func()) error { return do(d) }})
-	if errors.Is(err, errHeld) || errors.Is(err, errAgain) {
-		return dockInUse(d)
+	for {
+		err = s.ask(ctx, &ask{mission: dockOwner(d), hold: hold{vessel: d.VesselID, dock: id}, atOnce: true, task: func(context.Context, func()) error { return do(d) }})
+		switch {
+		case errors.Is(err, errHeld):
+			return dockInUse(d)
+		case !errors.Is(err, errAgain):
+			return err
+		}
 	}
-	return err
 }
 
 // idle refuses a dock on whose mission an agent works, or is about to.
