@@ -34,8 +34,17 @@ func (b *running) openPlaces() (err error) {
 		return err
 	}
 	b.vessels.engine, err = codeindex.New(codeindex.Options{Root: b.dir.Path("index"), Repos: b.dir.Path("repos"),
-		Git: git.New(git.Options{Env: os.Environ(), Ledger: b.ledger})})
+		Git: git.New(git.Options{Env: os.Environ(), Ledger: b.ledger}), Token: b.vesselToken})
 	return err
+}
+
+// vesselToken is what a vessel's repository is asked with.
+func (b *running) vesselToken(id string) string {
+	token, err := b.vessels.secrets.Secret("vessel-" + id)
+	if err != nil {
+		b.log.Warn("a vessel's token cannot be read; its repository is asked without", slog.String("vessel", id), slog.String("cause", err.Error()))
+	}
+	return token
 }
 
 // openVessels makes the families. At a look at the configuration nothing of the
