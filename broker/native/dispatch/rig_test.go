@@ -206,15 +206,17 @@ func (r *rig) want(verb, arguments string, code broker.Code) map[string]any {
 // keep writes records as they are, whatever was there.
 func keep[R dispatch.Stored](r *rig, records ...R) {
 	r.t.Helper()
+	var all []broker.RecordChange
 	for _, record := range records {
 		c, err := dispatch.Write(record, 0)
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		c.If = nil
-		if _, err := r.store.Journal.PutAll(context.Background(), c); err != nil {
-			r.t.Fatal(err)
-		}
+		all = append(all, c)
+	}
+	if _, err := r.store.Journal.PutAll(context.Background(), all...); err != nil {
+		r.t.Fatal(err)
 	}
 }
 
