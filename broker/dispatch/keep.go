@@ -168,10 +168,11 @@ func Read[R Stored](from Reader, id string) (Kept[R], error) {
 	if err != nil {
 		return kept, err
 	}
-	return decode[R](raw)
+	return Decode[R](raw)
 }
 
-func decode[R Stored](raw broker.Record) (Kept[R], error) {
+// Decode reads a record as a journal gave it.
+func Decode[R Stored](raw broker.Record) (Kept[R], error) {
 	kept := Kept[R]{Revision: raw.Revision}
 	if err := json.Unmarshal(raw.Value, &kept.Value); err != nil {
 		return kept, fmt.Errorf("the %s %s cannot be read: %w", raw.Kind, raw.ID, err)
@@ -193,7 +194,7 @@ func ReadAll[R Stored](from Reader, of string) ([]Kept[R], error) {
 			return nil, err
 		}
 		for _, raw := range page {
-			kept, err := decode[R](raw)
+			kept, err := Decode[R](raw)
 			if err != nil {
 				return nil, err
 			}

@@ -68,6 +68,13 @@ func (s *store) Records(q broker.RecordQuery) ([]broker.Record, error) {
 	return s.Journal.Records(q)
 }
 
+func (s *store) CountRecords(q broker.RecordQuery) (int, error) {
+	if err := s.failing(); err != nil {
+		return 0, err
+	}
+	return s.Journal.CountRecords(q)
+}
+
 func (s *store) Jobs(f broker.JobFilter) (page broker.JobPage, err error) {
 	for _, j := range s.jobs {
 		if f.Match(j) {
