@@ -234,7 +234,7 @@ func TestAVoyageAtTheDashboardInABrowser(t *testing.T) {
 	p.Await(`document.querySelector(".tail") && document.querySelector(".tail").textContent.includes("waits")`)
 	ready()
 	release()
-	p.Await(`document.querySelector(".tail").textContent.includes("goes on")`)
+	p.Await(`document.querySelector(".tail").textContent.includes("goes on") && document.querySelector("[data-part=diff]").textContent.includes("+of ` + first + `")`)
 	p.Shot("real-mission-running")
 	p.Go(base + "/missions/" + second)
 	p.Await(`document.querySelector(".tail") && document.querySelector(".tail").textContent.includes("waits")`)
@@ -244,14 +244,60 @@ func TestAVoyageAtTheDashboardInABrowser(t *testing.T) {
 	if got := p.Text("main"); !strings.Contains(got, "The mission was cancelled.") || !strings.Contains(got, "Cancelled") {
 		t.Errorf("after the cancel: %s", got)
 	}
-	p.Go(base + "/missions/" + first)
-	if got := p.Text("main"); !strings.Contains(got, "+of "+first) {
-		t.Errorf("the diff: %s", got)
-	}
-	p.Shot("real-mission")
 	for _, path := range []string{"/voyages", "/voyages/" + v.ID} {
 		p.Go(base + path)
 		p.Shot("real" + strings.ReplaceAll(strings.TrimSuffix(path, "/"+v.ID), "/", "-") + map[bool]string{true: "-ended"}[strings.Contains(path, v.ID)])
 	}
 	p.Clean()
+}
+
+// A hold refuses the routes that start work, with the body that the tools have,
+// and nothing is written.
+func TestAHoldRefusesTheRoutesThatStartMissions(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	must(t, h.start())
+	f := newFleet(h, "None")
+	ready, _ := f.hold()
+	v := f.dispatch(`{"title":"a","description":"d"}`)
+	id := v.MissionStartRefs[0].MissionID
+	ready()
+	f.do("DELETE", "/api/v1/missions/"+id, http.StatusOK, nil, nil)
+	f.do("POST", "/api/v1/hold", http.StatusOK, map[string]any{"Action": "engage", "Reason": "node upgrade", "SetBy": "ops-1"}, nil)
+	standing := func() string {
+		var all []string
+		for _, kind := range []string{"voyages", "missions", "docks", "jobs"} {
+			_, _, list := h.operator("GET", "/api/v1/"+kind+"?pageNumber=1&pageSize=100", "")
+			var page struct{ Objects []json.RawMessage }
+			must(t, json.Unmarshal(list, &page))
+			for _, o := range page.Objects {
+				all = append(all, string(o))
+			}
+		}
+		return strings.Join(all, "\n")
+	}
+	before, w := standing(), newWire(h, "held")
+	for _, tt := range []struct {
+		path, body, tool string
+		arguments        map[string]any
+	}{
+		{"voyages", `{"Title":"t","VesselId":"` + f.vessel + `","Missions":[{"Title":"a","Description":"b"}]}`, "dispatch",
+			map[string]any{"title": "t", "vesselId": f.vessel, "missions": []any{map[string]any{"title": "a", "description": "b"}}}},
+		{"missions", `{"Title":"t","Description":"d","VesselId":"` + f.vessel + `"}`, "create_mission", map[string]any{"title": "t", "description": "d", "vesselId": f.vessel}},
+		{"missions/" + id + "/restart", ``, "restart_mission", map[string]any{"missionId": id}},
+	} {
+		status, _, answer := h.operator("POST", "/api/v1/"+tt.path, tt.body)
+		var refused struct {
+			Code, Message string
+			Data          json.RawMessage
+		}
+		must(t, json.Unmarshal(answer, &refused))
+		_, tool := w.refusedCall(tt.tool, tt.arguments, "")
+		if status != http.StatusConflict || refused.Code != "dispatch_hold_active" || string(refused.Data) != tool || !strings.Contains(tool, `"SetBy":"ops-1"`) {
+			t.Errorf("%s: status %d, %s\nthe tool: %s", tt.path, status, answer, tool)
+		}
+	}
+	if after := standing(); after != before {
+		t.Errorf("before: %s\nafter: %s", before, after)
+	}
 }
