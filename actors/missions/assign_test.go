@@ -87,11 +87,14 @@ func TestAPendingMissionSaysWhatItWaitsFor(t *testing.T) {
 		waits(map[string]dispatch.Assignment{"b": dispatch.WaitingForVessel, "c": dispatch.WaitingForMission, "e": dispatch.WaitingForCaptain, "f": dispatch.WaitingForCaptain, "g": dispatch.AssignmentPending})
 		w.agent("d").exits(0)
 		w.wants("d:Complete e:InProgress f:Pending")
+		if _, err := w.sys.CancelMission(context.Background(), operator, "f"); err != nil { // or it takes a captain while a worktree of v is removed
+			t.Fatal(err)
+		}
 		w.agent("a").exits(0)
 		w.wants("a:WorkProduced b:InProgress")
 		waits(map[string]dispatch.Assignment{"c": dispatch.WaitingForVessel})
 		w.agent("b").exits(0)
-		w.wants("b:Complete c:InProgress f:Pending")
+		w.wants("b:Complete c:InProgress")
 		if g := get[dispatch.Mission](w, "g"); g.Status != dispatch.MissionCancelled {
 			t.Errorf("the mission of half a voyage is %s", g.Status)
 		}

@@ -31,6 +31,10 @@ type passDone struct {
 	err  error
 }
 
+// released says that a mission's procedure has written its end: captain and
+// agent are free, while its worktree is still there.
+type released struct{ mission string }
+
 // errHeld is the answer to an ask that does not wait for another procedure.
 var errHeld = errors.New("another procedure of this mission is under way")
 
@@ -109,6 +113,12 @@ func (a *assigner) Receive(ctx actor.Context) {
 	case wake:
 		a.sys.woken.Store(false)
 		a.pass()
+	case released:
+		if h, ok := a.holds[m.mission]; ok {
+			h.agent, h.captain = false, ""
+			a.holds[m.mission] = h
+			a.pass()
+		}
 	case *passDone:
 		a.planned(ctx, m)
 	case *ask:
@@ -188,8 +198,10 @@ func (a *assigner) later(wait time.Duration) {
 func (a *assigner) asked(ctx actor.Context, m *ask) {
 	pid, busy := a.live[m.mission]
 	switch {
-	case busy && m.atOnce:
+	case busy && m.atOnce && a.sys.Running(m.mission):
 		m.settle(errHeld)
+	case busy && m.atOnce:
+		m.settle(errAgain) // it is about to go
 	case busy:
 		a.sys.send(pid, m)
 	case a.sys.ctx.Err() != nil:

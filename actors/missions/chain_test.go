@@ -76,18 +76,21 @@ func TestOfSeveralDependantsEachHasABranchOfItsOwn(t *testing.T) {
 func TestTheWorktreeBeforeIsGoneBeforeTheNextStageBegins(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.vessel("v", concurrent)
-		w.captains("c1", "c2")
+		w.captains("c1")
 		w.voyage("vyg", "v", "a b<a")
+		w.voyage("more", "v", "c", func(m *dispatch.Mission) { m.Priority = 200 })
 		gate := make(chan struct{})
 		w.docks.reclaim = func(context.Context, dispatch.Dock) error { <-gate; return nil }
 		w.run()
 		w.agent("a").exits(0)
-		w.wants("a:WorkProduced b:Pending")
+		time.Sleep(time.Minute)
+		w.wants("a:WorkProduced b:Pending c:InProgress")
 		if m := get[dispatch.Mission](w, "b"); m.Assignment != dispatch.WaitingForMission {
 			t.Errorf("b waits for %s", m.Assignment)
 		}
 		close(gate)
-		w.wants("a:WorkProduced b:InProgress")
+		w.agent("c").exits(0)
+		w.wants("a:WorkProduced b:InProgress c:Complete")
 		w.agent("b").exits(0)
 	}) // two worktrees of one branch are found by the rig
 }
@@ -261,6 +264,43 @@ func TestALandingOnAVesselKeepsItsNextMissionWaiting(t *testing.T) {
 		close(gate)
 		w.wants("a:Complete b:InProgress")
 	})
+}
+
+func TestWhatIsBeingLandedIsNotCalledOffForAnothersSake(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.vessel("v", merges)
+		w.captains("c")
+		w.voyage("vyg", "v", "a")
+		gate := make(chan struct{})
+		w.docks.land = func(context.Context, Work) (string, error) { <-gate; return "", nil }
+		w.run()
+		w.agent("a").exits(0)
+		w.wants("a:WorkProduced")
+		w.voyage("late", "nowhere", "b<a")
+		w.sys.Wake()
+		w.wants("a:WorkProduced b:Cancelled(provision_failed)")
+		close(gate)
+		w.wants("a:Complete")
+	})
+}
+
+func TestWorkIsLandedWhenWhatWasToBuildOnItWasCalledOffBefore(t *testing.T) {
+	for name, change := range map[string]func(*dispatch.Vessel){"merged": merges, "kept": func(*dispatch.Vessel) {}} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, w *world) {
+				w.vessel("v", change)
+				w.captains("c")
+				w.voyage("vyg", "v", "a b<a")
+				w.run()
+				if _, err := w.sys.CancelMission(context.Background(), operator, "b"); err != nil {
+					t.Fatal(err)
+				}
+				w.agent("a").exits(0)
+				w.wants("a:Complete b:Cancelled(cancelled)")
+				w.wantVoyage("vyg", dispatch.VoyageComplete)
+			})
+		})
+	}
 }
 
 func TestWhatNothingBuildsOnAnyMoreIsLanded(t *testing.T) {

@@ -115,6 +115,19 @@ func newBackoff() *backoff.ExponentialBackOff {
 		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.3), backoff.WithMaxElapsedTime(0))
 }
 
+// readAll reads a list. What of it cannot be read is logged, once, and left
+// alone: one record must not keep all the others back.
+func readAll[R dispatch.Stored](s *System, of string) ([]dispatch.Kept[R], error) {
+	all, err := dispatch.ReadAll[R](s.opts.Store, of)
+	if errors.Is(err, dispatch.ErrPartly) {
+		if _, known := s.unreadable.LoadOrStore(err.Error(), struct{}{}); !known {
+			s.log.Error("records of missions cannot be read and are left alone", slog.String("cause", err.Error()))
+		}
+		err = nil
+	}
+	return all, err
+}
+
 // told tells of what a written step ended.
 func (s *System) told(b *sheet) {
 	for _, m := range b.ended {

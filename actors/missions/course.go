@@ -183,7 +183,7 @@ func (c *course) branch(b *sheet, m dispatch.Mission) (string, error) {
 		return branchOf(m.ID), nil // it never ran, or elsewhere: there is nothing to go on from
 	}
 	c.w.Before = &before
-	others, err := b.missions.list(b.store(), dispatch.After(before.ID))
+	others, err := b.missions.list(b.sys, dispatch.After(before.ID))
 	if err != nil {
 		return "", err
 	}
@@ -196,7 +196,7 @@ func (c *course) branch(b *sheet, m dispatch.Mission) (string, error) {
 // dropDocks deletes the records of a mission's earlier docks, which stood where
 // its new one will.
 func (b *sheet) dropDocks(mission string) error {
-	docks, err := b.docks.list(b.store(), dispatch.OfMission(mission))
+	docks, err := b.docks.list(b.sys, dispatch.OfMission(mission))
 	if err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func (c *course) freeBranch(ctx context.Context) error {
 	if c.w.Before == nil || *c.w.Before.Branch != c.w.Dock.Branch {
 		return nil
 	}
-	docks, err := dispatch.ReadAll[dispatch.Dock](c.sys.opts.Store, dispatch.OfMission(c.w.Before.ID))
+	docks, err := readAll[dispatch.Dock](c.sys, dispatch.OfMission(c.w.Before.ID))
 	if err != nil {
 		return err
 	}

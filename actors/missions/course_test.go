@@ -40,7 +40,7 @@ func TestAMissionGoesFromAssignedToComplete(t *testing.T) {
 		if m := get[dispatch.Mission](w, "m"); *m.Commit != "c-m" || m.ProcessID != nil || m.CompletedUTC == nil || w.sys.Running("m") {
 			t.Errorf("ended the mission is %+v", m)
 		}
-		if got := strings.Join(w.store.ended["m"], " "); got != "Assigned InProgress WorkProduced Complete" {
+		if got := strings.Join(w.store.ended["m"], " "); got != "Assigned InProgress Complete" {
 			t.Errorf("it went through %s", got)
 		}
 		for event, want := range map[string]int{"mission.status_changed": 4, "mission.completed": 1, "mission.failed": 0, "mission.start_ref_resolved": 1,

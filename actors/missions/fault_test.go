@@ -187,6 +187,29 @@ func TestAStartIsRefusedWhenTheJournalCannotBeRead(t *testing.T) {
 	}
 }
 
+func TestARecordThatCannotBeReadKeepsNoOtherBack(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.vessel("v")
+		w.captains("c")
+		w.voyage("vyg", "v", "a b<broken")
+		for _, kind := range []string{dispatch.KindMission, dispatch.KindVoyage, dispatch.KindCaptain, dispatch.KindDock} {
+			keys := []string{dispatch.Open}
+			for _, state := range []string{"Assigned", "InProgress", "WorkProduced", "Idle", "Working", "Benched", "Leased", "Provisioning", "Reclaiming"} {
+				keys = append(keys, dispatch.InState(state))
+			}
+			w.store.records[[2]string{kind, "broken"}] = broker.Record{Kind: kind, ID: "broken", Revision: 1, Value: []byte(`{"Id":5}`), Keys: keys}
+		}
+		w.run()
+		w.agent("a").exits(0)
+		w.wants("a:Complete b:Pending")
+		w.agents.mu.Lock()
+		defer w.agents.mu.Unlock()
+		if len(w.agents.all) != 1 {
+			t.Errorf("%d agents were launched", len(w.agents.all))
+		}
+	})
+}
+
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	for i, change := range []func(*Options){
 		func(o *Options) { o.Store = nil }, func(o *Options) { o.Docks = nil }, func(o *Options) { o.Random = nil }, func(o *Options) { o.DocksDir = "" }, func(o *Options) { o.Tokens = nil },

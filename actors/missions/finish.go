@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"berth/broker"
 	"berth/broker/dispatch"
@@ -49,9 +50,7 @@ func (c *course) end(v verdict) (*sheet, error) {
 	})
 }
 
-// produced writes that the work is done, and says whether it is to be landed: a
-// mission on which others build waits for them, and a report that stands on no
-// branch of work that was not landed has nothing to land.
+// produced writes that the work is done, and says whether it is to be merged.
 func (c *course) produced(v verdict) (lands bool, err error) {
 	b, err := c.sys.surely(c.sys.ctx, c.id, func(b *sheet) error {
 		lands = false
@@ -62,32 +61,26 @@ func (c *course) produced(v verdict) (lands bool, err error) {
 		if err != nil {
 			return err
 		}
-		to := dispatch.MissionWorkProduced
-		if m.Mode != dispatch.Implementation {
-			carries, err := b.carries(m)
-			if err != nil {
-				return err
-			}
-			if !carries {
-				to = dispatch.MissionComplete
-			}
+		way, err := b.way(m, c.w.Vessel)
+		if err != nil {
+			return err
 		}
-		if m.Status != to {
+		for _, to := range way {
+			if m.Status == to {
+				continue // it was moved there by hand, or is there after all
+			}
 			next, err := m.Step(to, "", "", b.at)
 			if err != nil {
 				return c.release(b)
 			}
+			if v.found.Commit != nil {
+				next.Commit = v.found.Commit
+			}
 			b.step(m.Status, next)
 			m = next
 		}
-		m.Commit = v.found.Commit
-		b.missions.put(m)
-		after, err := b.missions.list(b.store(), dispatch.After(m.ID))
-		if err != nil {
+		if lands, err = b.lands(m); err != nil || lands {
 			return err
-		}
-		if lands = to == dispatch.MissionWorkProduced && len(after) == 0; lands {
-			return nil
 		}
 		if err := b.settle(m.ID); err != nil {
 			return err
@@ -98,6 +91,37 @@ func (c *course) produced(v verdict) (lands bool, err error) {
 		c.w.Mission = b.missions.kept[c.id].Value
 	}
 	return lands, err
+}
+
+// way is the statuses that a mission goes through when its work is done: to
+// WorkProduced, and on to Complete where nothing is left to be done about it. A
+// report that stands on no branch of work that is not landed has nothing to land.
+func (b *sheet) way(m dispatch.Mission, v dispatch.Vessel) ([]dispatch.MissionStatus, error) {
+	if m.Mode != dispatch.Implementation && m.Status == dispatch.MissionInProgress {
+		if carries, err := b.carries(m); err != nil || !carries {
+			return []dispatch.MissionStatus{dispatch.MissionComplete}, err
+		}
+	}
+	waits, err := b.waitedFor(m)
+	if err != nil || waits || !keepsBranch(v) {
+		return []dispatch.MissionStatus{dispatch.MissionWorkProduced}, err
+	}
+	return []dispatch.MissionStatus{dispatch.MissionWorkProduced, dispatch.MissionComplete}, nil
+}
+
+// waitedFor reports whether a mission that has not ended builds on this one.
+func (b *sheet) waitedFor(m dispatch.Mission) (bool, error) {
+	after, err := b.missions.list(b.sys, dispatch.After(m.ID))
+	return slices.ContainsFunc(after, func(m dispatch.Mission) bool { return !m.Status.Final() }), err
+}
+
+// lands reports whether a mission is the last of its chain and is to be merged.
+func (b *sheet) lands(m dispatch.Mission) (bool, error) {
+	if m.Status != dispatch.MissionWorkProduced {
+		return false, nil
+	}
+	waits, err := b.waitedFor(m)
+	return err == nil && !waits, err
 }
 
 // carries reports whether a mission's branch has work of a mission before it

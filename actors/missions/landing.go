@@ -13,12 +13,17 @@ import (
 // noVessel stands for the landing mode of a vessel that was deleted.
 const noVessel dispatch.LandingMode = "deleted"
 
+// keepsBranch reports whether work of the vessel is left on its branch.
+func keepsBranch(v dispatch.Vessel) bool {
+	return v.LandingMode == dispatch.LandNone || v.LandingMode == ""
+}
+
 // land brings the work of a mission that is WorkProduced to where its vessel has
 // it, and ends the mission with it. What release adds is written with the end. A
 // landing that has begun is not cut short by a cancel: whether it had merged
 // would not be known.
 func (s *System) land(w Work, release func(*sheet) error) (landed bool, err error) {
-	if w.Vessel.LandingMode != dispatch.LandNone && w.Vessel.LandingMode != "" {
+	if !keepsBranch(w.Vessel) {
 		b, err := s.surely(s.ctx, w.Mission.ID, func(b *sheet) error {
 			m, err := b.mission(w.Mission.ID)
 			if err != nil || m.Landing && m.Status == dispatch.MissionWorkProduced {

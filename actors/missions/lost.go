@@ -42,7 +42,7 @@ func (s *System) findLost(ctx context.Context, held map[string]hold, _ *plan) er
 	}
 	var all []error
 	for _, status := range []dispatch.MissionStatus{dispatch.MissionAssigned, dispatch.MissionInProgress} {
-		live, err := dispatch.ReadAll[dispatch.Mission](s.opts.Store, dispatch.InState(string(status)))
+		live, err := readAll[dispatch.Mission](s, dispatch.InState(string(status)))
 		all = append(all, err)
 		for _, k := range live {
 			if _, busy := held[k.Value.ID]; busy {
@@ -53,7 +53,7 @@ func (s *System) findLost(ctx context.Context, held map[string]hold, _ *plan) er
 		}
 	}
 	for _, state := range []dispatch.CaptainState{dispatch.CaptainWorking, dispatch.CaptainStalled, dispatch.CaptainStopping} {
-		busy, err := dispatch.ReadAll[dispatch.Captain](s.opts.Store, dispatch.InState(string(state)))
+		busy, err := readAll[dispatch.Captain](s, dispatch.InState(string(state)))
 		all = append(all, err)
 		for _, k := range busy {
 			if !captains[k.Value.ID] {
@@ -63,7 +63,7 @@ func (s *System) findLost(ctx context.Context, held map[string]hold, _ *plan) er
 		}
 	}
 	for _, state := range []dispatch.DockState{dispatch.DockProvisioning, dispatch.DockLeased} {
-		taken, err := dispatch.ReadAll[dispatch.Dock](s.opts.Store, dispatch.InState(string(state)))
+		taken, err := readAll[dispatch.Dock](s, dispatch.InState(string(state)))
 		all = append(all, err)
 		for _, k := range taken {
 			if !docks[k.Value.ID] {

@@ -21,12 +21,12 @@ type plan struct {
 }
 
 // survey reads every open mission, unless the pass did and changed nothing since.
+// Those that cannot be judged, since something that they hang on cannot be read,
+// are left out; with the error comes what can be.
 func (p *plan) survey(s *System) (err error) {
 	if p.look == nil {
 		p.look = s.newSheet()
-		if p.open, err = p.look.everyone(); err != nil {
-			p.look = nil
-		}
+		p.open, err = p.look.everyone()
 	}
 	return err
 }
@@ -54,7 +54,7 @@ func (s *System) pass(ctx context.Context, held map[string]hold, p *plan) error 
 
 // unbench makes the captains Idle whose bench is over.
 func (s *System) unbench(ctx context.Context, _ map[string]hold, _ *plan) error {
-	benched, err := dispatch.ReadAll[dispatch.Captain](s.opts.Store, dispatch.InState(string(dispatch.CaptainBenched)))
+	benched, err := readAll[dispatch.Captain](s, dispatch.InState(string(dispatch.CaptainBenched)))
 	if err != nil {
 		return err
 	}
@@ -91,27 +91,31 @@ func unlessSettled(err error) error {
 
 // everyone gathers every mission that is open, with all that they are judged by.
 func (b *sheet) everyone() (*family, error) {
-	open, err := b.missions.list(b.store(), dispatch.Open)
+	open, err := b.missions.list(b.sys, dispatch.Open)
 	if err != nil {
-		return nil, err
+		return newFamily(), err
 	}
-	f := b.newFamily()
+	all := newFamily()
+	var bad []error
 	for _, m := range open {
-		if err := b.gather(f, m); err != nil {
-			return nil, err
+		if all.have[m.ID] {
+			continue
 		}
+		f := newFamily()
+		if err := b.gather(f, m); err != nil {
+			bad = append(bad, err)
+			continue
+		}
+		all.join(f)
 	}
-	return f, nil
+	return all, errors.Join(bad...)
 }
 
 // followUp writes what follows from missions that have ended, and calls off what
 // can never be carried out.
 func (s *System) followUp(ctx context.Context, held map[string]hold, p *plan) error {
-	if err := p.survey(s); err != nil {
-		return err
-	}
+	all := []error{p.survey(s)}
 	look, f := p.look, p.open
-	var all []error
 	for _, c := range dispatch.Follow(f.seen, look.at) {
 		p.look = nil
 		_, err := s.commit(ctx, func(b *sheet) error { return b.settle(c.Mission.ID) })
@@ -175,20 +179,17 @@ func (s *System) vessel(id string) (dispatch.Vessel, error) {
 // endVoyages ends the voyages of which nothing is open. The end of a mission
 // does it too; two that end at one moment leave it to this.
 func (s *System) endVoyages(ctx context.Context, _ map[string]hold, p *plan) error {
-	open, err := dispatch.ReadAll[dispatch.Voyage](s.opts.Store, dispatch.Open)
+	open, err := readAll[dispatch.Voyage](s, dispatch.Open)
 	if err != nil {
 		return err
 	}
-	if err := p.survey(s); err != nil {
-		return err
-	}
+	all := []error{p.survey(s)}
 	goes := map[string]bool{}
 	for _, m := range p.open.seen {
 		if m.VoyageID != nil && m.Status.Open() {
 			goes[*m.VoyageID] = true
 		}
 	}
-	var all []error
 	for _, k := range open {
 		if goes[k.Value.ID] || !k.Value.Materialized {
 			continue
@@ -216,15 +217,15 @@ type shared struct {
 func (s *System) shared(b *sheet, seen []dispatch.Mission, held map[string]hold) (*shared, error) {
 	u := &shared{agents: map[string]bool{}, vessels: map[string]bool{}, docks: map[string]bool{}}
 	for _, m := range seen {
-		if m.VesselID != "" && (m.Status.Live() && m.CaptainID != nil || m.Landing && m.Status == dispatch.MissionInProgress) {
+		if m.Status.Live() || m.Landing && m.Status == underWay {
 			u.vessels[m.VesselID] = true
 		}
-		if m.Status.Live() && m.CaptainID != nil && !m.Landing {
+		if m.Status.Live() {
 			u.agents[m.ID] = true
 		}
 	}
 	for _, state := range []dispatch.DockState{dispatch.DockProvisioning, dispatch.DockLeased, dispatch.DockReclaiming} {
-		docks, err := b.docks.list(b.store(), dispatch.InState(string(state)))
+		docks, err := b.docks.list(b.sys, dispatch.InState(string(state)))
 		if err != nil {
 			return nil, err
 		}
@@ -243,23 +244,20 @@ func (s *System) shared(b *sheet, seen []dispatch.Mission, held map[string]hold)
 			u.agents[id] = true
 		}
 	}
-	captains, err := b.captains.list(b.store(), dispatch.InState(string(dispatch.CaptainIdle)))
+	captains, err := b.captains.list(b.sys, dispatch.InState(string(dispatch.CaptainIdle)))
 	u.captains = slices.DeleteFunc(captains, func(c dispatch.Captain) bool { return taken[c.ID] })
 	return u, err
 }
 
 // assignReady finds who may begin, and writes of the others what they wait for.
 func (s *System) assignReady(ctx context.Context, held map[string]hold, p *plan) error {
-	if err := p.survey(s); err != nil {
-		return err
-	}
+	all := []error{p.survey(s)}
 	b, f := p.look, p.open
 	u, err := s.shared(b, f.seen, held)
 	if err != nil {
 		return err
 	}
 	ready, waiting := dispatch.Ready(f.seen)
-	var all []error
 	for _, m := range ready {
 		if _, busy := held[m.ID]; busy {
 			continue
@@ -366,7 +364,7 @@ func (s *System) landLeft(b *sheet, seen []dispatch.Mission, held map[string]hol
 
 // reclaimLeft plans the removal of worktrees that nobody removes any more.
 func (s *System) reclaimLeft(_ context.Context, held map[string]hold, p *plan) error {
-	docks, err := dispatch.ReadAll[dispatch.Dock](s.opts.Store, dispatch.InState(string(dispatch.DockReclaiming)))
+	docks, err := readAll[dispatch.Dock](s, dispatch.InState(string(dispatch.DockReclaiming)))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"berth/broker"
 	"berth/broker/dispatch"
@@ -25,7 +26,7 @@ func (s *System) Recover(ctx context.Context) error {
 // recoverVoyages cancels the voyages that were not all there, with what there is
 // of them.
 func (s *System) recoverVoyages(ctx context.Context) error {
-	open, err := dispatch.ReadAll[dispatch.Voyage](s.opts.Store, dispatch.Open)
+	open, err := readAll[dispatch.Voyage](s, dispatch.Open)
 	if err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func (s *System) recoverVoyages(ctx context.Context) error {
 			if err != nil || v.Materialized || v.Status.Over() {
 				return err
 			}
-			all, err := b.missions.list(b.store(), dispatch.OfVoyage(v.ID))
+			all, err := b.missions.list(b.sys, dispatch.OfVoyage(v.ID))
 			if err != nil {
 				return err
 			}
@@ -61,7 +62,7 @@ func (s *System) recoverVoyages(ctx context.Context) error {
 // recoverMissions fails what was under way, with all that it took.
 func (s *System) recoverMissions(ctx context.Context) error {
 	for _, status := range []dispatch.MissionStatus{dispatch.MissionAssigned, dispatch.MissionInProgress, dispatch.MissionWorkProduced} {
-		list, err := dispatch.ReadAll[dispatch.Mission](s.opts.Store, dispatch.InState(string(status)))
+		list, err := readAll[dispatch.Mission](s, dispatch.InState(string(status)))
 		if err != nil {
 			return err
 		}
@@ -75,7 +76,8 @@ func (s *System) recoverMissions(ctx context.Context) error {
 					next.Landing = false
 					b.step(m.Status, next)
 					if err := b.settle(m.ID); err != nil {
-						return err
+						// What follows is found by the first pass, too.
+						s.log.Warn("what follows from a lost mission is not known yet", slog.String("mission", m.ID), slog.String("cause", err.Error()))
 					}
 				}
 				return b.recoverHeld(m)
@@ -136,7 +138,7 @@ func (b *sheet) recoverDock(d dispatch.Dock) {
 // recoverCaptains makes the captains Idle that no mission accounts for.
 func (s *System) recoverCaptains(ctx context.Context) error {
 	for _, state := range []dispatch.CaptainState{dispatch.CaptainWorking, dispatch.CaptainStalled, dispatch.CaptainStopping} {
-		list, err := dispatch.ReadAll[dispatch.Captain](s.opts.Store, dispatch.InState(string(state)))
+		list, err := readAll[dispatch.Captain](s, dispatch.InState(string(state)))
 		if err != nil {
 			return err
 		}
@@ -159,7 +161,7 @@ func (s *System) recoverCaptains(ctx context.Context) error {
 // recoverDocks has every other worktree reclaimed that is still taken.
 func (s *System) recoverDocks(ctx context.Context) error {
 	for _, state := range []dispatch.DockState{dispatch.DockProvisioning, dispatch.DockLeased} {
-		list, err := dispatch.ReadAll[dispatch.Dock](s.opts.Store, dispatch.InState(string(state)))
+		list, err := readAll[dispatch.Dock](s, dispatch.InState(string(state)))
 		if err != nil {
 			return err
 		}

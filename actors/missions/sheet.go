@@ -3,6 +3,7 @@ package missions
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"time"
 
 	"berth/broker"
@@ -57,8 +58,8 @@ func (p *pile[R]) add(k dispatch.Kept[R]) R {
 }
 
 // list reads a list, as its records become by this sheet.
-func (p *pile[R]) list(from dispatch.Reader, of string) ([]R, error) {
-	all, err := dispatch.ReadAll[R](from, of)
+func (p *pile[R]) list(s *System, of string) ([]R, error) {
+	all, err := readAll[R](s, of)
 	if err != nil {
 		return nil, err
 	}
@@ -210,12 +211,22 @@ type family struct {
 	gone map[string]bool // dependencies without a record
 }
 
-func (b *sheet) newFamily() *family { return &family{have: map[string]bool{}, gone: map[string]bool{}} }
+func newFamily() *family { return &family{have: map[string]bool{}, gone: map[string]bool{}} }
+
+// join takes another family in, whose missions may be of this one already.
+func (f *family) join(other *family) {
+	for _, m := range other.seen {
+		if !f.have[m.ID] {
+			f.have[m.ID], f.seen = true, append(f.seen, m)
+		}
+	}
+	maps.Copy(f.gone, other.gone)
+}
 
 // kin gathers the missions that a mission's state bears on, or is born of: up to
 // the first final one, and everything that builds on any of these.
 func (b *sheet) kin(seed string) (*family, error) {
-	f := b.newFamily()
+	f := newFamily()
 	m, err := b.mission(seed)
 	if err != nil {
 		return nil, err
@@ -247,7 +258,7 @@ func (b *sheet) gather(f *family, m dispatch.Mission) error {
 				queue = append(queue, dep)
 			}
 		}
-		after, err := b.missions.list(b.store(), dispatch.After(m.ID))
+		after, err := b.missions.list(b.sys, dispatch.After(m.ID))
 		if err != nil {
 			return err
 		}
@@ -256,9 +267,14 @@ func (b *sheet) gather(f *family, m dispatch.Mission) error {
 	return nil
 }
 
+// underWay stands for the status of a mission that is not to be changed for
+// another's sake.
+const underWay = dispatch.MissionReview
+
 // masked is a mission as others are judged by it. Those of a voyage that is not
-// all there, and those that are being landed, are not to be changed for
-// another's sake; seen as under way they never are, and what hangs on them waits.
+// all there, and those that are being landed or cleared up after, are not to be
+// changed for another's sake; seen as under way they never are, and what hangs on
+// them waits.
 func (b *sheet) masked(m dispatch.Mission) (dispatch.Mission, error) {
 	switch m.Status {
 	case dispatch.MissionPending:
@@ -267,11 +283,11 @@ func (b *sheet) masked(m dispatch.Mission) (dispatch.Mission, error) {
 			return m, err
 		}
 		if v != nil && !v.Materialized {
-			m.Status = dispatch.MissionAssigned
+			m.Status = underWay
 		}
 	case dispatch.MissionWorkProduced:
-		if m.Landing {
-			m.Status = dispatch.MissionInProgress
+		if m.Landing || b.sys.Running(m.ID) {
+			m.Status = underWay
 		}
 	}
 	return m, nil
@@ -301,7 +317,7 @@ func (b *sheet) endVoyage(v dispatch.Voyage) error {
 	if b.sys.cancelling.has(v.ID) || !v.Materialized || v.Status.Over() {
 		return nil
 	}
-	all, err := b.missions.list(b.store(), dispatch.OfVoyage(v.ID))
+	all, err := b.missions.list(b.sys, dispatch.OfVoyage(v.ID))
 	if err != nil {
 		return err
 	}

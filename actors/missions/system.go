@@ -81,6 +81,7 @@ type System struct {
 	live       sync.Map    // mission id -> struct{}: it has an actor
 	hindered   atomic.Bool // a procedure failed: the next pass is not at once
 	cancelling marks       // voyages that are being called off
+	unreadable sync.Map    // what was logged of records that cannot be read
 	forced     chan struct{}
 	stopOnce   sync.Once
 	stopErr    error

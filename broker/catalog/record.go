@@ -54,8 +54,9 @@ type Source struct {
 
 	// Held are verbs of a native family that an operator's stop holds.
 	Held []string
-	// Checks judge the arguments of a native verb, by its name, once they fit its
-	// schema. They look at nothing else.
+	// Checks judge the arguments of a native verb, by its name, where they say more
+	// than its schema can: a refusal has a detail. They look at nothing else, and
+	// leave what they cannot read to the schema, as invalid_arguments.
 	Checks map[string]func(arguments json.RawMessage) *broker.Refusal
 
 	// Facts is what they say of a verb besides its entry, by its name.

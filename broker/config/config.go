@@ -102,9 +102,9 @@ type AgentWake struct {
 type Dispatch struct {
 	// How long an agent may say nothing before its captain is called Stalled, which
 	// an operator sees in the inbox. It is not ended.
-	StallAfter time.Duration `key:"stall_after" default:"10m" never:"true" min:"1s" max:"24h"`
+	StallAfter time.Duration `key:"stall_after" default:"10m" min:"1s" max:"24h"`
 	// How long an agent may work; its mission then ends Failed, `mission_timeout`.
-	MissionTimeout time.Duration `key:"mission_timeout" default:"4h" never:"true" min:"1s" max:"168h"`
+	MissionTimeout time.Duration `key:"mission_timeout" default:"4h" min:"1s" max:"168h"`
 	// Agents at once, over all vessels; further missions wait.
 	MaxAgents int `key:"max_agents" default:"8" min:"1" max:"1000"`
 	// Whether an agent is given an MCP configuration that leads back to this broker,

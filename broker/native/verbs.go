@@ -33,8 +33,8 @@ type Verb struct {
 	Beside, MergedOnly bool
 	// Pass makes it a verb that passes calls on; policy answers it then.
 	Pass catalog.Pass
-	// Check judges arguments that its schema admits by what they say alone, before
-	// a key is looked up and a hold is looked at; nil: the schema is enough.
+	// Check judges arguments by what they say alone, before a key is looked up and
+	// a hold is looked at; nil: the schema is enough. See catalog.Source.
 	Check func(arguments json.RawMessage) *broker.Refusal
 	// Answer answers one call. Its value becomes the result, as JSON, without an
 	// escaped < or >. An error that is a *broker.Refusal is answered as one, a

@@ -122,6 +122,21 @@ func (b *running) renewMissions(next *journal.Journal, _ journal.Recovery) (func
 	return b.vessels.missions.Wake, err
 }
 
+// workingMissions are the ids of missions that agents work on.
+func workingMissions(j *journal.Journal) ([]string, error) {
+	ids := []string{}
+	for _, status := range []domain.MissionStatus{domain.MissionAssigned, domain.MissionInProgress} {
+		live, err := domain.ReadAll[domain.Mission](j, domain.InState(string(status)))
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range live {
+			ids = append(ids, m.Value.ID)
+		}
+	}
+	return ids, nil
+}
+
 // vesselsOf gives the vessels of a family that is made after who asks for them.
 type vesselsOf struct{ v *vessels }
 

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"berth/broker"
-	"berth/broker/dispatch"
 	"berth/journal"
 )
 
@@ -135,7 +134,7 @@ func keepPresent(ctx context.Context, state string, o Options) (*string, error) 
 	if err != nil {
 		return nil, noSafety(err)
 	}
-	if err := idle(j, "Start the broker, let this work end or cancel it, stop the broker, and restore again."); err != nil {
+	if err := idle(j, o, "Start the broker, let this work end or cancel it, stop the broker, and restore again."); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
 	path, err := safetyCopy(ctx, state, j, o)
@@ -147,19 +146,15 @@ func keepPresent(ctx context.Context, state string, o Options) (*string, error) 
 
 // idle refuses while the journal has unfinished jobs, or missions that an agent
 // works on.
-func idle(j *journal.Journal, action string) error {
+func idle(j *journal.Journal, o Options, action string) error {
 	open, err := j.Jobs(broker.JobFilter{Unfinished: true, Limit: maxListed})
 	if err != nil {
 		return noSafety(err)
 	}
 	missions := []string{}
-	for _, status := range []dispatch.MissionStatus{dispatch.MissionAssigned, dispatch.MissionInProgress} {
-		live, err := dispatch.ReadAll[dispatch.Mission](j, dispatch.InState(string(status)))
-		if err != nil {
+	if o.Working != nil {
+		if missions, err = o.Working(j); err != nil {
 			return noSafety(err)
-		}
-		for _, m := range live {
-			missions = append(missions, m.Value.ID)
 		}
 	}
 	if open.Total+len(missions) == 0 {

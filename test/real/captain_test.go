@@ -67,8 +67,13 @@ func otherCaptain(name, prefix string) func(*testing.T, string, captainCalls) (m
 		at := slices.IndexFunc(otherCLIs, func(o otherCLI) bool { return o.name == name })
 		env := otherCLIs[at].prepare(t, home, m, entry{url: "http://127.0.0.1:9/mcp"})
 		fields := map[string]any{}
-		if name == "gemini" {
+		switch name {
+		case "gemini":
 			fields["model"] = "gemini-2.5-pro"
+		case "opencode": // of the user, as it is started in a worktree
+			config, err := os.ReadFile(filepath.Join(home, "opencode.json"))
+			mustNot(t, "read its configuration", err)
+			write(t, filepath.Join(home, ".config", "opencode", "opencode.json"), string(config))
 		}
 		return fields, env, func() []string {
 			m.mu.Lock()
@@ -100,7 +105,10 @@ func captainBroker(t *testing.T, home string, c captain, env []string) *broker {
 		name, _, _ := strings.Cut(e, "=")
 		names = append(names, name)
 	}
-	dir := t.TempDir()
+	// Gemini reads no settings below a directory that others may write to.
+	dir, err := os.MkdirTemp(filepath.Join(root(t), ".real"), "state-")
+	mustNot(t, "make a state directory", err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // what is left of it is ignored by git
 	b := &broker{stateDir: filepath.Join(dir, "state"), home: home, config: filepath.Join(dir, "berth.json")}
 	b.env = append(environment(home), env...)
 	b.env[0] = "PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH")

@@ -46,6 +46,8 @@ type Agents struct {
 	log    *slog.Logger
 }
 
+var _ missions.Agents = (*Agents)(nil)
+
 // NewAgents makes agents.
 func NewAgents(o AgentOptions) *Agents {
 	return &Agents{opts: o, papers: o.Docks.opts.Papers, log: o.Docks.opts.Log}

@@ -22,16 +22,16 @@ const (
 	Operation = "voyage_dispatch"
 )
 
-// missionsSchema describes the missions of a dispatch. What a mission must have
-// is judged by Asked.Check, whose codes say more than a schema can.
-const missionsSchema = `{"type":"array","description":"1 to 50 missions.","items":{"type":"object","properties":{` +
-	`"title":{"type":"string","description":"Required."},"description":{"type":"string","description":"Required: what is to be done."},` +
-	`"mode":{"type":"string","default":"Implementation","description":"Implementation delivers a commit; Audit and Research a report."},` +
+// missionsSchema describes the missions of a dispatch. Asked.Check judges them
+// first, with codes that say more than a schema can.
+const missionsSchema = `{"type":"array","minItems":1,"maxItems":50,"items":{"type":"object","required":["title","description"],"properties":{` +
+	`"title":{"type":"string","description":"At most 200 characters."},"description":{"type":"string","description":"What is to be done."},` +
+	`"mode":{"type":"string","enum":["Implementation","Audit","Research"],"default":"Implementation","description":"Implementation delivers a commit; Audit and Research a report."},` +
 	`"startFromRef":{"type":"string","description":"Branch, tag or commit that it begins at, when it depends on no mission."},` +
 	`"alias":{"type":"string","description":"A name of it within this dispatch."},"dependsOnMissionAlias":{"type":"string","description":"The mission on whose branch it goes on."},` +
 	`"dependsOnMissionId":{"type":"string","description":"The same, for a mission that exists."},` +
 	`"preferredModel":{"type":"string","description":"low, mid, high or a model; best effort."},"capabilityHint":{"type":"string","description":"audit, reasoning-heavy, mechanical or doc-only."},` +
-	`"prestagedFiles":{"type":"array","description":"At most 50 files of the broker's host, 50 MB in all.","items":{"type":"object","properties":{"sourcePath":{"type":"string","description":"Absolute."},"destPath":{"type":"string","description":"Relative to the worktree."}}}},` +
+	`"prestagedFiles":{"type":"array","maxItems":50,"description":"Files of the broker's host, 50 MB in all.","items":{"type":"object","required":["sourcePath","destPath"],"properties":{"sourcePath":{"type":"string","description":"Absolute."},"destPath":{"type":"string","description":"Relative to the worktree."}}}},` +
 	`"selectedPlaybooks":{"type":"array","description":"Not built."},"codeContextMode":` + contextModes + `,"codeContextQuery":{"type":"string"}}}}`
 
 const contextModes = `{"type":"string","enum":["auto","off","force"],"description":"Whether briefs get a pack of code from the vessel's index: auto (when it can be searched), off, or force."}`

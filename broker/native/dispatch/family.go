@@ -145,6 +145,9 @@ func newFamily(store Store, opts Options) *Family {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	now := opts.Now
+	// As precise as every time that leaves Berth.
+	opts.Now = func() time.Time { return now().UTC().Truncate(time.Millisecond) }
 	return &Family{store: store, opts: opts}
 }
 

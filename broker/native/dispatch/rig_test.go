@@ -3,12 +3,10 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,7 +16,6 @@ import (
 
 	"berth/broker"
 	"berth/broker/catalog"
-	"berth/broker/catalog/schema"
 	"berth/broker/dispatch"
 	"berth/broker/native"
 	"berth/journal"
@@ -80,238 +77,6 @@ func (s *store) Jobs(f broker.JobFilter) (page broker.JobPage, err error) {
 	return page, s.failing()
 }
 
-// world is what stands around the family in a test: secrets, places, files, a
-// repository, a code index, the board and the runner.
-type world struct {
-	store *store
-	now   func() time.Time
-
-	mu       sync.Mutex
-	secrets  map[string]string
-	removed  []string
-	told     []string // what the runner and the board were told
-	running  map[string]bool
-	wakes    int
-	logs     map[string][]string
-	diffs    map[string]string
-	outputs  map[string]string
-	final    map[string]bool
-	live     string // "": no worktree can be read
-	git      string // "": no worktree can be read
-	papers   error
-	refs     map[string]string // name -> commit
-	landed   map[string]bool
-	unknown  error // of every ref
-	index    dispatch.IndexState
-	indexErr error
-	hold     *broker.Refusal
-	failStop map[string]error
-	repair   error
-	reclaim  error
-	onCancel func(voyage string)
-}
-
-func (w *world) tell(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.told = append(w.told, fmt.Sprintf(format, args...))
-}
-
-func (w *world) SetSecret(name, value string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.secrets[name] = value; value == "" {
-		delete(w.secrets, name)
-	}
-	return nil
-}
-
-func (w *world) HasSecret(name string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.secrets[name] != ""
-}
-
-func (w *world) LocalClone(url string) (string, bool) {
-	return strings.TrimPrefix(url, "file://"), strings.HasPrefix(strings.TrimPrefix(url, "file://"), "/") && strings.HasSuffix(url, "/clone")
-}
-
-func (w *world) RemoveClone(_ context.Context, id string) string {
-	w.removed = append(w.removed, id)
-	return ""
-}
-
-// The runner does to the records what the real one does, and to no process.
-
-func (w *world) Wake() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.wakes++
-}
-
-func stepped[R dispatch.Stored](w *world, id string, step func(R) (R, error)) (R, error) {
-	kept, err := dispatch.Read[R](w.store.Journal, id)
-	if err != nil {
-		return kept.Value, err
-	}
-	next, err := step(kept.Value)
-	if err != nil {
-		return kept.Value, err
-	}
-	c, err := dispatch.Write(next, kept.Revision)
-	if err == nil {
-		_, err = w.store.Journal.PutAll(context.Background(), c)
-	}
-	return next, err
-}
-
-func (w *world) CancelMission(_ context.Context, by broker.Principal, id string) (dispatch.Mission, error) {
-	w.tell("cancel %s for %s", id, by.Key())
-	return stepped(w, id, func(m dispatch.Mission) (dispatch.Mission, error) {
-		if m.Status == dispatch.MissionCancelled {
-			return m, nil
-		}
-		return m.Step(dispatch.MissionCancelled, dispatch.Cancelled, "", w.now())
-	})
-}
-
-func (w *world) CancelVoyage(_ context.Context, _ broker.Principal, id string, reason dispatch.FailureReason) (dispatch.Voyage, []string, error) {
-	w.tell("cancel voyage %s", reason)
-	if w.onCancel != nil {
-		w.onCancel(id)
-	}
-	missions, err := dispatch.ReadAll[dispatch.Mission](w.store.Journal, dispatch.OfVoyage(id))
-	if err != nil {
-		return dispatch.Voyage{}, nil, err
-	}
-	cancelled := []string{}
-	for _, m := range dispatch.Values(missions) {
-		if m.Status != dispatch.MissionPending && !m.Status.Live() {
-			continue
-		}
-		if _, err := stepped(w, m.ID, func(m dispatch.Mission) (dispatch.Mission, error) {
-			return m.Step(dispatch.MissionCancelled, reason, "", w.now())
-		}); err != nil {
-			return dispatch.Voyage{}, nil, err
-		}
-		cancelled = append(cancelled, m.ID)
-	}
-	v, err := stepped(w, id, func(v dispatch.Voyage) (dispatch.Voyage, error) {
-		if v.Status.Over() {
-			return v, nil
-		}
-		r := string(reason)
-		v.Reason = &r
-		return v.Step(dispatch.VoyageCancelled, w.now())
-	})
-	return v, cancelled, err
-}
-
-func (w *world) StopCaptain(_ context.Context, _ broker.Principal, id string) error {
-	w.tell("stop %s", id)
-	return nil
-}
-
-func (w *world) StopAll(context.Context, broker.Principal) (int, map[string]error) {
-	return 2 - len(w.failStop), w.failStop
-}
-
-func (w *world) RetryLanding(_ context.Context, _ broker.Principal, id string) (dispatch.Mission, error) {
-	return stepped(w, id, func(m dispatch.Mission) (dispatch.Mission, error) {
-		m, err := m.Step(dispatch.MissionWorkProduced, "", "", w.now())
-		if err != nil {
-			return m, err
-		}
-		return m.Step(dispatch.MissionComplete, "", "", w.now())
-	})
-}
-
-func (w *world) Running(id string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.running[id]
-}
-
-func (w *world) Reclaim(_ context.Context, _ broker.Principal, id string) error {
-	w.tell("reclaim %s", id)
-	if w.reclaim != nil {
-		return w.reclaim
-	}
-	_, err := stepped(w, id, func(d dispatch.Dock) (dispatch.Dock, error) {
-		d.State, d.MissionID, d.CaptainID = dispatch.DockAvailable, nil, nil
-		return d, nil
-	})
-	return err
-}
-
-func (w *world) Repair(_ context.Context, _ broker.Principal, id string) (dispatch.Dock, error) {
-	if w.repair != nil {
-		return dispatch.Dock{}, w.repair
-	}
-	return stepped(w, id, func(d dispatch.Dock) (dispatch.Dock, error) {
-		d.State, d.Error = dispatch.DockAvailable, nil
-		return d, nil
-	})
-}
-
-func (w *world) Log(id string, offset, lines int) (string, int, int, error) {
-	all := w.logs[id]
-	some := all[min(offset, len(all)):min(offset+lines, len(all))]
-	return strings.Join(some, "\n"), len(some), len(all), w.papers
-}
-
-func (w *world) Diff(id string) (string, bool, error) {
-	d, ok := w.diffs[id]
-	return d, ok, w.papers
-}
-
-func (w *world) LiveDiff(_ context.Context, v dispatch.Vessel, d dispatch.Dock, since string) (string, error) {
-	if w.live == "" {
-		return "", errors.New("no worktree at " + d.Path)
-	}
-	return w.live + " " + v.ID + " " + since, nil
-}
-
-func (w *world) Output(id string) (string, bool, error) { return w.outputs[id], w.final[id], w.papers }
-
-func (w *world) Remove(id string) error {
-	w.tell("remove %s", id)
-	return nil
-}
-
-func (w *world) DockStatus(context.Context, dispatch.Dock) (string, bool, error) {
-	if w.git == "" {
-		return "", false, errors.New("fatal: not a git repository")
-	}
-	return w.git, true, nil
-}
-
-func (w *world) Resolve(ctx context.Context, _ dispatch.Vessel, ref string) (string, error) {
-	switch commit, ok := w.refs[ref]; {
-	case ctx.Err() != nil:
-		return "", ctx.Err()
-	case w.unknown != nil:
-		return "", w.unknown
-	case !ok:
-		return "", &dispatch.Fault{Reason: dispatch.StartFromRefMissing}
-	default:
-		return commit, nil
-	}
-}
-
-func (w *world) Landed(_ context.Context, _ dispatch.Vessel, commit string) (bool, error) {
-	return w.landed[commit], w.unknown
-}
-
-func (w *world) Freshness(context.Context, dispatch.Vessel) (dispatch.IndexState, error) {
-	return w.index, w.indexErr
-}
-
-func (w *world) Dispatched(_ context.Context, by broker.Principal, participant string, v dispatch.Vessel, title string) error {
-	w.tell("note: %s %q on %s: %s", by.Key(), participant, v.ID, title)
-	return nil
-}
-
 // digits is randomness that is the same in each run.
 type digits struct {
 	mu sync.Mutex
@@ -328,14 +93,23 @@ func (d *digits) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// everyVerb is the family as the catalog lists it, which is the same in each test.
+var everyVerb = sync.OnceValue(func() *catalog.Profile {
+	snapshot, faults := catalog.Settings{}.Build(1, []catalog.Source{New(nil, Options{Options: native.Options{Now: time.Now}}).Source()})
+	if len(faults) > 0 {
+		panic(faults)
+	}
+	full, _ := snapshot.Profile(catalog.Full)
+	return full
+})
+
 type rig struct {
 	t       testing.TB
 	store   *store
 	world   *world
 	family  *Family
 	conn    broker.Conn
-	schemas map[string]*schema.Schema
-	checks  map[string]func(json.RawMessage) *broker.Refusal
+	profile *catalog.Profile
 	now     time.Time
 	who     broker.Principal
 	calls   atomic.Int64
@@ -343,7 +117,7 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{t: t, schemas: map[string]*schema.Schema{}, now: time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC), who: broker.LocalOperator}
+	r := &rig{t: t, now: time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC), who: broker.LocalOperator}
 	now := func() time.Time { return r.now }
 	j, err := journal.Open(filepath.Join(t.TempDir(), "journal.db"), journal.Options{Now: now, Random: &digits{}})
 	if err != nil {
@@ -359,19 +133,7 @@ func newRig(t testing.TB) *rig {
 		outputs: map[string]string{}, final: map[string]bool{}, refs: map[string]string{"main": "1111"}, landed: map[string]bool{}, index: dispatch.IndexState{Freshness: dispatch.IndexFresh}}
 	r.family = New(r.store, Options{Options: native.Options{RuntimeID: "r", Now: now}, Random: &digits{}, Secrets: r.world, Places: r.world, Runner: r.world, Papers: r.world, Refs: r.world,
 		Index: r.world, Claims: r.world, Hold: func(string) *broker.Refusal { return r.world.hold }, Within: context.WithTimeout})
-	source := r.family.Source()
-	r.checks = source.Checks
-	for _, tool := range source.Tools {
-		var e struct{ InputSchema json.RawMessage }
-		if err := json.Unmarshal(tool.Raw, &e); err != nil {
-			t.Fatal(err)
-		}
-		s, err := schema.Compile(e.InputSchema)
-		if err != nil {
-			t.Fatalf("%s: %v", tool.Name, err)
-		}
-		r.schemas[tool.Name] = s
-	}
+	r.profile = everyVerb()
 	r.conn, _ = r.family.Open(t.Context(), nil)
 	return r
 }
@@ -380,18 +142,14 @@ func newRig(t testing.TB) *rig {
 // answer. A dispatch is admitted before, as the job actor does it.
 func (r *rig) text(ctx context.Context, verb, arguments string) string {
 	r.t.Helper()
-	s := r.schemas[verb]
-	if s == nil {
+	v, ok := r.profile.Resolve(verb)
+	if !ok {
 		r.t.Fatalf("there is no verb %s", verb)
 	}
-	args := s.Normalise(json.RawMessage(arguments))
-	if refusal := s.NativeRefusal(args); refusal != nil {
+	args := v.NormaliseArguments(json.RawMessage(arguments))
+	if refusal := v.CheckArguments(args); refusal != nil {
+		delete(refusal.Detail, "MinimalCall")
 		return string(refusal.NativeJSON())
-	}
-	if check := r.checks[verb]; check != nil {
-		if refusal := check(args); refusal != nil {
-			return string(refusal.NativeJSON())
-		}
 	}
 	n := r.calls.Add(1)
 	call := &broker.Call{ID: fmt.Sprintf("call-%d", n), Backend: catalog.NativeName, Verb: verb, Principal: r.who, Params: json.RawMessage(`{"name":"` + verb + `","arguments":` + string(args) + `}`)}
@@ -511,11 +269,4 @@ func (r *rig) dump() string {
 		r.t.Fatal(err)
 	}
 	return fmt.Sprint(records, page.Events)
-}
-
-func names(verbs []native.Verb) (out []string) {
-	for _, v := range verbs {
-		out = append(out, v.Name)
-	}
-	return out
 }

@@ -129,6 +129,9 @@ func TestNothingIsDeletedWhileAMissionWorks(t *testing.T) {
 	captain := r.add("create_captain", `{"name":"c"}`)
 	keep(r, dispatch.Mission{ID: "m", VesselID: busy, CaptainID: &captain, Status: dispatch.MissionInProgress})
 	r.want("delete_vessel", `{"vesselId":"`+busy+`"}`, broker.CodeVesselBusy)
+	keep(r, dispatch.Mission{ID: "waits", VesselID: free, Status: dispatch.MissionPending})
+	r.want("delete_vessel", `{"vesselId":"`+free+`"}`, broker.CodeVesselBusy)
+	keep(r, dispatch.Mission{ID: "waits", VesselID: free, Status: dispatch.MissionFailed})
 	r.want("delete_captain", `{"captainId":"`+captain+`"}`, broker.CodeCaptainBusy)
 	got := r.call("delete_vessels", `{"ids":["`+busy+`","`+free+`","vsl_none"]}`)
 	if got["Status"] != "PartiallyDeleted" || got["Deleted"] != 1.0 || fmt.Sprint(got["Skipped"]) != "[map[Id:"+busy+" Reason:vessel_busy] map[Id:vsl_none Reason:vessel_not_found]]" {
@@ -289,6 +292,15 @@ func TestAJournalThatFailsIsNoMissingRecord(t *testing.T) {
 		}
 	}
 	r.want("add_vessel", `{"name":"b","repoUrl":"https://example.com/b"}`, broker.CodeOutcomeUnknown)
+	r.store.fail, r.store.before = nil, func([]broker.RecordChange) error { return errors.New("no space left on device") }
+	r.want("create_captain", `{"name":"may be there","apiKey":"k"}`, broker.CodeOutcomeUnknown)
+	r.store.fail, r.store.before = nil, func([]broker.RecordChange) error { return broker.ErrJournalBusy }
+	r.want("create_captain", `{"name":"is not there","apiKey":"k"}`, broker.CodeJobJournal)
+	r.want("add_vessel", `{"name":"b","repoUrl":"https://example.com/b","gitHubTokenOverride":"t"}`, broker.CodeJobJournal)
+	if len(r.world.secrets) != 1 {
+		t.Errorf("credentials of what may be there: %v", r.world.secrets)
+	}
+	r.store.before = nil
 	r.store.fail = broker.ErrJournalBusy
 	r.want("add_vessel", `{"name":"b","repoUrl":"https://example.com/b"}`, broker.CodeJobJournal)
 	r.store.fail, r.store.before = nil, func([]broker.RecordChange) error { return broker.ErrRecordRevision }
