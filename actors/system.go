@@ -54,6 +54,10 @@ type Options struct {
 	// about; nil admits all. A repeat of an idempotency key that is refused here
 	// still gives its first job. It may read the journal.
 	Admit func(call *broker.Call, record *broker.Job) *broker.Refusal
+	// Cancelled is told of each job that somebody's cancel ended, once that is
+	// durable, so that what the job had made can be ended with it; nil: nobody is.
+	// It runs by itself, for a minute at most, and a stop waits for it.
+	Cancelled func(ctx context.Context, job broker.Job, by broker.Principal)
 	// Drained are the backends that an operator drained before this start.
 	Drained map[string]*drain.Notice
 	// Observe is told of each call that ended; nil is not. It must not block.

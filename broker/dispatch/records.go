@@ -213,6 +213,13 @@ const (
 // Valid reports whether m is a mode.
 func (m Mode) Valid() bool { return m == Implementation || m == Audit || m == Research }
 
+// The personas of missions that the broker itself knows. Without pipelines every
+// dispatched mission is a Worker's.
+const (
+	Worker = "Worker"
+	Judge  = "Judge" // who alone may say that the work of others is complete
+)
+
 // Assignment says what a pending mission waits for. It is a reason, not a
 // machine.
 type Assignment string

@@ -1,18 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"berth/broker"
 	"berth/broker/native"
 	codeverbs "berth/broker/native/codeindex"
 	"berth/broker/native/dispatch"
-	"berth/broker/native/status"
 	"berth/transport/codeindex"
 	"berth/transport/git"
 	"berth/transport/statedir"
@@ -46,21 +45,9 @@ func (b *running) openVessels(shared native.Options) {
 	v.code = codeverbs.New(b.journal, v.family, v.engine, codeverbs.Options{Options: shared, Counter: b.counter, Within: context.WithTimeout})
 }
 
-// entity lists vessels for enumerate, which only global administrators call.
-func (v *vessels) entity() status.Entity {
-	return status.Entity{Names: [2]string{"vessels", "vessel"}, List: func(q status.Query) (any, error) {
-		began := time.Now()
-		list, total, err := v.family.Vessels(broker.Principal{Role: broker.GlobalAdministrator}, q.Page)
-		if err != nil {
-			return nil, err
-		}
-		return broker.NewPage(q.Page, list, total, time.Since(began)), nil
-	}}
-}
-
 // admit judges a call that becomes a job.
 func (v *vessels) admit(call *broker.Call, record *broker.Job) *broker.Refusal {
-	return v.code.Admit(call, record)
+	return cmp.Or(v.family.Admit(call, record), v.code.Admit(call, record))
 }
 
 func (v *vessels) close() {

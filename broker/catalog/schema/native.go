@@ -108,6 +108,8 @@ var missing = map[string]broker.Code{
 	"query":          broker.CodeMissingQuery,
 	"message":        broker.CodeMissingMessage,
 	"type":           broker.CodeInvalidType,
+	"missionId":      broker.CodeMissingMissionID,
+	"voyageId":       broker.CodeMissingVoyageID,
 }
 
 // NativeRefusal judges normalised arguments of a native verb. A required
