@@ -93,7 +93,7 @@ func (r *Repo) MergeBare(ctx context.Context, scratch, branch, commit, message s
 // merge merges into what is checked out here, with a merge commit.
 func (r *Repo) merge(ctx context.Context, commit, message string) (string, error) {
 	args := append(append([]string(nil), identity...), "merge", "--quiet", "--no-ff", "--no-edit", "-m", message, "--end-of-options", commit)
-	if name, err := r.run(ctx, "config", "user.email"); err == nil && strings.TrimSpace(name) != "" {
+	if r.Identified(ctx) {
 		args = args[len(identity):]
 	}
 	_, err := r.run(ctx, args...)

@@ -35,7 +35,7 @@ func TestArgumentVectorsAreThoseOfTheTable(t *testing.T) {
 	}{
 		{dispatch.ClaudeCode, []string{"claude", "--print", "--verbose", "--output-format", "stream-json", "--strict-mcp-config", "do it"},
 			[]string{"claude", "--print", "--verbose", "--output-format", "stream-json", "--strict-mcp-config", "--mcp-config", "/s/mcp.json", "--model", "big", "--dangerously-skip-permissions", "do it"}, ""},
-		{dispatch.Codex, []string{"codex", "exec", "--json", "--full-auto", "--output-last-message", "/s/last-message.txt", "do it"},
+		{dispatch.Codex, []string{"codex", "exec", "--json", "--sandbox", "workspace-write", "--output-last-message", "/s/last-message.txt", "do it"},
 			[]string{"codex", "exec", "--json", "--dangerously-bypass-approvals-and-sandbox", "--model", "big", "-c", "model_reasoning_effort=high", "-c", `mcp_servers.berth.url="http://127.0.0.1:1/mcp"`,
 				"-c", `mcp_servers.berth.bearer_token_env_var="ARMADA_MCP_TOKEN"`, "--output-last-message", "/s/last-message.txt", "do it"}, ""},
 		{dispatch.Gemini, []string{"gemini", "--approval-mode", "auto_edit", "--output-format", "stream-json", "-p", "do it"},
@@ -183,7 +183,7 @@ func TestStreamsAreRead(t *testing.T) {
 			if s.Progress != nil {
 				progress = *s.Progress
 			}
-			got := fmt.Sprint(s.Message, "/", s.Status, "/", progress, "/", s.Result, "/", s.Verdict)
+			got := fmt.Sprint(s.Message(), "/", s.Status, "/", progress, "/", s.Result, "/", s.Verdict)
 			if want := fmt.Sprint(tt.message, "/", tt.status, "/", tt.progress, "/", tt.result, "/", tt.verdict_); got != want {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}
@@ -209,14 +209,14 @@ func TestAGigabyteOfOutputKeepsItsEnd(t *testing.T) {
 	line := strings.Repeat("x", 64<<10)
 	for range 200 {
 		s.Line(line)
-		if len(s.Message) > 3*maxMessage {
-			t.Fatalf("%d bytes are kept", len(s.Message))
+		if len(s.message) > 3*maxMessage {
+			t.Fatalf("%d bytes are kept", len(s.message))
 		}
 	}
 	s.Line("the end")
 	s.End()
-	if len(s.Message) > maxMessage || !strings.HasSuffix(s.Message, "the end") {
-		t.Errorf("%d bytes are kept", len(s.Message))
+	if len(s.Message()) > maxMessage || !strings.HasSuffix(s.Message(), "the end") {
+		t.Errorf("%d bytes are kept", len(s.Message()))
 	}
 }
 
@@ -230,7 +230,7 @@ func FuzzStream(f *testing.F) {
 			s.Line(line)
 		}
 		s.End()
-		if s.Progress != nil && (*s.Progress < 0 || *s.Progress > 100) || len(s.Status) > maxStatus || len(s.Message) > maxMessage {
+		if s.Progress != nil && (*s.Progress < 0 || *s.Progress > 100) || len(s.Status) > maxStatus || len(s.Message()) > maxMessage {
 			t.Errorf("%+v", s)
 		}
 	})
