@@ -198,8 +198,10 @@ func (a *assigner) later(wait time.Duration) {
 func (a *assigner) asked(ctx actor.Context, m *ask) {
 	pid, busy := a.live[m.mission]
 	switch {
-	case busy && m.atOnce:
+	case busy && m.atOnce && a.sys.Running(m.mission):
 		m.settle(errHeld)
+	case busy && m.atOnce:
+		m.settle(errAgain) // it is about to go
 	case busy:
 		a.sys.send(pid, m)
 	case a.sys.ctx.Err() != nil:

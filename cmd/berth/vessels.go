@@ -102,9 +102,12 @@ func (b *running) newMissions(store missions.Store) (*missions.System, error) {
 		DocksDir: b.dir.Path("docks"), Deliver: c.DeliverMCP})
 }
 
-// forAgents is where an agent on this host reaches the broker; it listens by the
-// time one runs.
+// forAgents is where an agent on this host reaches the broker, which listens by the
+// time one runs; empty: it listens nowhere.
 func (b *running) forAgents() string {
+	if b.listener == nil {
+		return ""
+	}
 	host, port, err := net.SplitHostPort(b.listener.Addr().String())
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
