@@ -152,6 +152,11 @@ func (v *vessels) admit(call *broker.Call, record *broker.Job) *broker.Refusal {
 	return cmp.Or(v.family.Admit(call, record), v.code.Admit(call, record))
 }
 
+// cancelled ends what a job had made that somebody cancelled.
+func (v *vessels) cancelled(ctx context.Context, job broker.Job, by broker.Principal) {
+	v.family.Cancelled(ctx, job, by)
+}
+
 // stop ends the agents; it returns when none is left, or with ctx.
 func (v *vessels) stop(ctx context.Context) error {
 	if v.missions == nil {
