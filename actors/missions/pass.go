@@ -15,6 +15,7 @@ import (
 type plan struct {
 	tasks []planned
 	moved []string // missions that are not their procedure's any more
+	wrote bool     // something that another pass may have to see
 
 	look *sheet  // what was read of the records; nil: nothing, or they have changed since
 	open *family // every open mission in it, with all that they are judged by
@@ -117,9 +118,7 @@ func (s *System) followUp(ctx context.Context, held map[string]hold, p *plan) er
 	all := []error{p.survey(s)}
 	look, f := p.look, p.open
 	for _, c := range dispatch.Follow(f.seen, look.at) {
-		p.look = nil
-		_, err := s.commit(ctx, func(b *sheet) error { return b.settle(c.Mission.ID) })
-		all = append(all, unlessSettled(err))
+		all = append(all, p.write(ctx, s, func(b *sheet) error { return b.settle(c.Mission.ID) }))
 	}
 	for _, m := range f.seen {
 		if m.Status != dispatch.MissionPending {
@@ -133,11 +132,19 @@ func (s *System) followUp(ctx context.Context, held map[string]hold, p *plan) er
 			all = append(all, err)
 			continue
 		}
-		p.look = nil
-		_, err = s.commit(ctx, func(b *sheet) error { return b.callOff(m.ID, reason, message) })
-		all = append(all, unlessSettled(err))
+		all = append(all, p.write(ctx, s, func(b *sheet) error { return b.callOff(m.ID, reason, message) }))
 	}
 	return errors.Join(all...)
+}
+
+// write commits a step of a pass, after which what was read is read again.
+func (p *plan) write(ctx context.Context, s *System, build func(*sheet) error) error {
+	p.look = nil
+	b, err := s.commit(ctx, build)
+	if err == nil && len(b.missions.order) > 0 {
+		p.wrote = true
+	}
+	return unlessSettled(err)
 }
 
 // hopeless says why a pending mission can never be carried out; empty: it can.
