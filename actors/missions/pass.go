@@ -96,6 +96,12 @@ func (b *sheet) everyone() (*family, error) {
 	if err != nil {
 		return newFamily(), err
 	}
+	b.openAfter = map[string][]dispatch.Mission{}
+	for _, m := range open {
+		if m.DependsOn != nil {
+			b.openAfter[*m.DependsOn] = append(b.openAfter[*m.DependsOn], m)
+		}
+	}
 	all := newFamily()
 	var bad []error
 	for _, m := range open {
@@ -156,7 +162,7 @@ func (b *sheet) hopeless(m dispatch.Mission) (dispatch.FailureReason, string, er
 	if v != nil && v.Status == dispatch.VoyageCancelled {
 		return dispatch.Cancelled, "Its voyage was cancelled.", nil
 	}
-	_, err = b.sys.vessel(m.VesselID)
+	_, err = b.vessels.get(b.store(), m.VesselID)
 	if errors.Is(err, broker.ErrRecordNotFound) {
 		return dispatch.ProvisionFailed, "Its vessel does not exist any more.", nil
 	}
@@ -279,7 +285,7 @@ func (s *System) assignReady(ctx context.Context, held map[string]hold, p *plan)
 		}
 	}
 	s.landLeft(b, f.seen, held, p)
-	return errors.Join(append(all, s.writeWaits(ctx, waiting))...)
+	return errors.Join(append(all, s.writeWaits(ctx, b, waiting))...)
 }
 
 // consider plans the assignment of a mission, or says what it waits for.
@@ -287,7 +293,7 @@ func (s *System) consider(b *sheet, m dispatch.Mission, u *shared, p *plan) (dis
 	if s.calledOff(m) {
 		return "", nil
 	}
-	vessel, err := s.vessel(m.VesselID)
+	vessel, err := b.vessels.get(b.store(), m.VesselID)
 	if err != nil {
 		return "", err
 	}
@@ -322,10 +328,12 @@ func (s *System) calledOff(m dispatch.Mission) bool {
 const waitsAtOnce = 100
 
 // writeWaits writes what missions wait for, where it is another than before.
-func (s *System) writeWaits(ctx context.Context, waiting map[string]dispatch.Assignment) error {
-	ids := make([]string, 0, len(waiting))
-	for id := range waiting {
-		ids = append(ids, id)
+func (s *System) writeWaits(ctx context.Context, b *sheet, waiting map[string]dispatch.Assignment) error {
+	var ids []string
+	for id, why := range waiting {
+		if b.missions.kept[id].Value.Assignment != why {
+			ids = append(ids, id)
+		}
 	}
 	slices.Sort(ids)
 	for chunk := range slices.Chunk(ids, waitsAtOnce) {
