@@ -134,3 +134,29 @@ func TestAHoldLeavesTheFirstJobOfAKey(t *testing.T) {
 		}
 	})
 }
+
+// TestAKeyThatNamesAJobIsAnsweredBeforeAnythingIsJudged: a repeat is not kept
+// waiting for what a new job would be judged by, and not refused for it.
+func TestAKeyThatNamesAJobIsAnsweredBeforeAnythingIsJudged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var judged atomic.Int64
+		w := start(t, &upstream{}, func(o *Options) {
+			o.Admit = func(*broker.Call, *broker.Job) *broker.Refusal {
+				if judged.Add(1) > 1 {
+					return broker.Refuse("judged", "Judged.", nil)
+				}
+				return nil
+			}
+		})
+		first := w.do(keyed("k", "d"))
+		if again := w.do(keyed("k", "d")); again.Job == nil || !again.Replayed || again.Job.ID != first.Job.ID || judged.Load() != 1 {
+			t.Errorf("the repeat got %+v after %d judgements", again, judged.Load())
+		}
+		if code := w.code(w.do(keyed("k", "other"))); code != broker.CodeIdempotencyConflict || judged.Load() != 1 {
+			t.Errorf("another call got %s", code)
+		}
+		if code := w.code(w.do(keyed("new", "d"))); code != "judged" {
+			t.Errorf("a new key got %s", code)
+		}
+	})
+}

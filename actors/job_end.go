@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"berth/actors/box"
 	"berth/broker"
+	"berth/broker/catalog"
 )
 
 // This file is the part of the job actor that ends a job: by its outcome, by a
@@ -43,12 +45,13 @@ func (j *job) outcome(m *outcome) {
 		if m.answer != nil && wantsInput(m.answer.Result) {
 			m.answer = &broker.Answer{Error: broker.NoPeer("The backend asks for input, and the caller of this job cannot be asked."), RuntimeID: m.answer.RuntimeID}
 		}
-		j.finish(outcomeChange(m, j.sys.now()))
+		j.finish(outcomeChange(m, j.record.Backend == catalog.NativeName, j.sys.now()))
 	}
 }
 
-// outcomeChange maps what a backend said onto the end of a job.
-func outcomeChange(m *outcome, now time.Time) broker.JobChange {
+// outcomeChange maps what a backend said onto the end of a job; native says that
+// it was one of the broker's own verbs.
+func outcomeChange(m *outcome, native bool, now time.Time) broker.JobChange {
 	switch {
 	case m.refusal != nil:
 		return refusedChange(m.refusal, now)
@@ -57,6 +60,9 @@ func outcomeChange(m *outcome, now time.Time) broker.JobChange {
 		body, _ := json.Marshal(map[string]any{"code": broker.CodeOperationFailed, "message": e.Message, "detail": map[string]any{"rpc_code": e.Code, "rpc_data": e.Data}})
 		return broker.JobChange{To: broker.JobFailed, At: now, Reason: broker.CodeOperationFailed, Message: e.Message, Refusal: body}
 	case m.answer.ToolError():
+		if r := nativeRefusal(m.answer.Result); r != nil && native {
+			return refusedNative(r, now)
+		}
 		return broker.JobChange{To: broker.JobFailed, At: now, Reason: broker.CodeOperationFailed,
 			Message: firstText(m.answer.Result), Result: m.answer.Result, ResultIsError: true}
 	}
@@ -65,10 +71,34 @@ func outcomeChange(m *outcome, now time.Time) broker.JobChange {
 
 func refusedChange(r *broker.Refusal, now time.Time) broker.JobChange {
 	if r.Code == broker.CodeDispatchHold { // after it was accepted: its message is the refusal's body (contracts/native.md section 2)
-		return broker.JobChange{To: broker.JobFailed, At: now, Reason: r.Code, Message: r.FailureText(broker.MaxFailureMessage), Refusal: r.NativeJSON()}
+		return refusedNative(r, now)
 	}
 	body := r.JSON()
 	return broker.JobChange{To: broker.JobFailed, At: now, Reason: r.Code, Message: r.Message, Refusal: body}
+}
+
+// refusedNative ends a job with a refusal in the form of the broker's own verbs.
+func refusedNative(r *broker.Refusal, now time.Time) broker.JobChange {
+	return broker.JobChange{To: broker.JobFailed, At: now, Reason: r.Code, Message: r.FailureText(broker.MaxFailureMessage), Refusal: r.NativeJSON()}
+}
+
+// nativeRefusal reads a refusal out of the result of one of the broker's own
+// verbs; nil: it is another error.
+func nativeRefusal(result json.RawMessage) *broker.Refusal {
+	var detail map[string]any
+	if json.Unmarshal([]byte(firstText(result)), &detail) != nil {
+		return nil
+	}
+	message, _ := detail["Error"].(string)
+	code, _ := detail["Code"].(string)
+	if message == "" || code == "" {
+		return nil
+	}
+	r := broker.Refuse(broker.Code(code), message, detail)
+	if seconds, said := detail["RetryAfterSeconds"].(float64); said {
+		r.Retry(time.Duration(seconds) * time.Second)
+	}
+	return r
 }
 
 // finish hands the outcome to the journal.
@@ -106,6 +136,14 @@ func (j *job) finished(m *jobWritten) {
 	default:
 		j.writeLater(m.err)
 		return
+	}
+	if tell := j.sys.opts.Cancelled; tell != nil && m.err == nil && m.job.Reason == broker.CodeCancelled && len(j.cancels) > 0 {
+		sys, record, by := j.sys, m.job, j.cancels[0].by
+		sys.work.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			tell(ctx, record, by)
+		})
 	}
 	for _, c := range j.cancels {
 		c.settle(m.err)
@@ -185,7 +223,7 @@ func (j *job) giveUp() {
 		j.begin.settle(stoppingRefusal())
 	}
 	for _, c := range j.cancels {
-		c.settle(errActorStopped)
+		c.settle(box.ErrStopped)
 	}
 	switch {
 	case j.step == stepCreate && j.start.standsBeside():

@@ -219,7 +219,7 @@ func (j *job) taskEnd(t theirTask) *broker.JobChange {
 // taskOutcome maps what became of a task onto the end of the job. That work was
 // lost is another Berth's own word, and stays one.
 func (j *job) taskOutcome(m *outcome) *broker.JobChange {
-	c := outcomeChange(m, j.sys.now())
+	c := outcomeChange(m, false, j.sys.now())
 	if m.answer != nil {
 		if reason := lostReason(m.answer.Error); reason != "" {
 			c.To, c.Reason = broker.JobLost, reason

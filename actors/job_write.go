@@ -30,6 +30,12 @@ func (j *job) write() {
 	case stepCreate:
 		held := j.held()
 		j.journal(func(ctx context.Context) *jobWritten {
+			// A key that names a job already is answered before anything is judged, and
+			// after a refusal too: the job that it names may be the reason for it.
+			first, found, err := j.sys.journal.FirstJob(record)
+			if found || err != nil {
+				return &jobWritten{step: step, job: first, err: err}
+			}
 			if held == nil {
 				held = j.sys.admitJob(j.start, &record)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"berth/actors/box"
 	"berth/broker"
 	"berth/broker/admission"
 	"berth/broker/catalog"
@@ -54,6 +55,10 @@ type Options struct {
 	// about; nil admits all. A repeat of an idempotency key that is refused here
 	// still gives its first job. It may read the journal.
 	Admit func(call *broker.Call, record *broker.Job) *broker.Refusal
+	// Cancelled is told of each job that somebody's cancel ended, once that is
+	// durable, so that what the job had made can be ended with it; nil: nobody is.
+	// It runs by itself, for a minute at most, and a stop waits for it.
+	Cancelled func(ctx context.Context, job broker.Job, by broker.Principal)
 	// Drained are the backends that an operator drained before this start.
 	Drained map[string]*drain.Notice
 	// Observe is told of each call that ended; nil is not. It must not block.
@@ -182,11 +187,11 @@ func Start(opts Options) (*System, error) {
 	}
 	s.journal = telling{opts.Journal, s}
 	s.asked.tell = func(id string) { s.tellTask("", id) }
-	s.as = newActorSystem(opts.Logger)
+	s.as = box.NewSystem(opts.Logger)
 	s.root = s.as.Root
 	s.root.Copy().WithGuardian(&guardian{fatal: opts.Fatal}).Spawn(actor.PropsFromProducer(
 		func() actor.Actor { return newSupervisor(s) },
-		actor.WithMailbox(mailbox(supervisorMailbox)), actor.WithSupervisor(&strategy{log: opts.Logger})))
+		actor.WithMailbox(box.Mailbox(supervisorMailbox)), actor.WithSupervisor(&strategy{log: opts.Logger})))
 	<-s.started
 	return s, nil
 }

@@ -131,9 +131,43 @@ const (
 	CodeInvalidTier               Code = "invalid_tier"
 	CodeInvalid                   Code = "invalid"
 
+	// Of voyages, missions and docks.
+	CodeMissingMissionID        Code = "missing_mission_id"
+	CodeMissingVoyageID         Code = "missing_voyage_id"
+	CodeDockNotFound            Code = "dock_not_found"
+	CodeDependencyNotFound      Code = "mission_dependency_not_found"
+	CodeParentNotFound          Code = "parent_mission_not_found"
+	CodeStartFromRefMissing     Code = "start_from_ref_missing"
+	CodeVoyageActive            Code = "voyage_active"
+	CodeMissionActive           Code = "mission_active"
+	CodeMissionTerminal         Code = "mission_terminal"
+	CodeMissionNotEditable      Code = "mission_not_editable"
+	CodeMissionNotRestartable   Code = "mission_not_restartable"
+	CodeMissionNotLandingFailed Code = "mission_not_landing_failed"
+	CodeInvalidTransition       Code = "invalid_transition"
+	CodeMissionDiff             Code = "mission_diff_unavailable"
+	CodeDockInUse               Code = "dock_in_use"
+	CodeDockBranchMissing       Code = "dock_branch_missing"
+	CodeCompletionReview        Code = "manual_completion_review_pending"
+	CodeCompletionJudge         Code = "manual_completion_judge_required"
+	CodeCompletionCaptain       Code = "manual_completion_captain_active"
+	CodeCompletionCheck         Code = "manual_completion_check_blocking"
+	CodeCompletionNotLanded     Code = "manual_completion_not_landed"
+	CodeCompletionAncestry      Code = "manual_completion_ancestry_unavailable"
+
 	CodeMissingVesselID Code = "missing_vessel_id"
 	CodeMissingQuery    Code = "missing_query"
 	CodeIndexUpdating   Code = "code_index_update_in_progress"
+
+	CodeMissionNotFound    Code = "mission_not_found"
+	CodeVoyageNotFound     Code = "voyage_not_found"
+	CodeIndexStale         Code = "code_index_stale"
+	CodeContextUnavailable Code = "code_context_unavailable"
+	CodeContextTimeout     Code = "code_context_timeout"
+
+	CodeTargetAmbiguous Code = "target_ambiguous"
+	CodeInvalidType     Code = "invalid_type"
+	CodeMissingMessage  Code = "missing_message"
 )
 
 // codes says what is the same for every refusal of a code: whether a repeat of
@@ -256,9 +290,42 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeInvalidTier:               {false},
 	CodeInvalid:                   {false},
 
+	CodeMissingMissionID:        {false},
+	CodeMissingVoyageID:         {false},
+	CodeDockNotFound:            {false},
+	CodeDependencyNotFound:      {false},
+	CodeParentNotFound:          {false},
+	CodeStartFromRefMissing:     {false},
+	CodeVoyageActive:            {false},
+	CodeMissionActive:           {false},
+	CodeMissionTerminal:         {false},
+	CodeMissionNotEditable:      {false},
+	CodeMissionNotRestartable:   {false},
+	CodeMissionNotLandingFailed: {false},
+	CodeInvalidTransition:       {false},
+	CodeMissionDiff:             {false},
+	CodeDockInUse:               {false},
+	CodeDockBranchMissing:       {false},
+	CodeCompletionReview:        {false},
+	CodeCompletionJudge:         {false},
+	CodeCompletionCaptain:       {false},
+	CodeCompletionCheck:         {false},
+	CodeCompletionNotLanded:     {false},
+	CodeCompletionAncestry:      {false},
+
 	CodeMissingVesselID: {false},
 	CodeMissingQuery:    {false},
 	CodeIndexUpdating:   {true},
+
+	CodeMissionNotFound:    {false},
+	CodeVoyageNotFound:     {false},
+	CodeIndexStale:         {false},
+	CodeContextUnavailable: {false},
+	CodeContextTimeout:     {true},
+
+	CodeTargetAmbiguous: {false},
+	CodeInvalidType:     {false},
+	CodeMissingMessage:  {false},
 }
 
 // Codes lists every code in byte order, for documentation and its test.

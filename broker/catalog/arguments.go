@@ -89,6 +89,23 @@ func (v *Verb) NormaliseArguments(args json.RawMessage) json.RawMessage {
 	return v.schema.Normalise(args)
 }
 
+// judge is the refusal of a native verb's arguments. What the verb says itself
+// goes before what its schema says, whose codes tell less; of arguments that the
+// verb cannot read the schema knows the place.
+func (v *Verb) judge(args json.RawMessage) *broker.Refusal {
+	var own *broker.Refusal
+	if v.check != nil {
+		own = v.check(args)
+	}
+	if own != nil && own.Code != broker.CodeInvalidArguments {
+		return own
+	}
+	if refusal := v.schema.NativeRefusal(args); refusal != nil {
+		return refusal
+	}
+	return own
+}
+
 // CheckArguments judges arguments by the verb's input schema; those of a
 // native verb are normalised first. Absent arguments are an empty object. It
 // is nil when they fit, or when the schema cannot be used. The refusal names
@@ -99,7 +116,7 @@ func (v *Verb) CheckArguments(args json.RawMessage) *broker.Refusal {
 	}
 	s := v.schema
 	if v.Native {
-		refusal := s.NativeRefusal(s.Normalise(args))
+		refusal := v.judge(s.Normalise(args))
 		if call, err := v.Minimal(); refusal != nil && err == nil {
 			refusal.Detail["MinimalCall"] = call
 		}

@@ -227,7 +227,7 @@ func (b *builder) record(s *Source, t broker.Tool) {
 			return
 		}
 		v.Effects, v.EffectsSource, v.Conditional = effects, FromNative, s.Conditional[t.Name]
-		v.Held = slices.Contains(s.Held, t.Name)
+		v.Held, v.check = slices.Contains(s.Held, t.Name), s.Checks[t.Name]
 		if s.Surface != nil {
 			v.EffectsSource, v.Held, v.Follow = FromSurface, slices.Contains(s.Surface.Held, t.Name), s.Surface.Follows[t.Name]
 		}

@@ -54,6 +54,10 @@ type Source struct {
 
 	// Held are verbs of a native family that an operator's stop holds.
 	Held []string
+	// Checks judge the arguments of a native verb, by its name, where they say more
+	// than its schema can: a refusal has a detail. They look at nothing else, and
+	// leave what they cannot read to the schema, as invalid_arguments.
+	Checks map[string]func(arguments json.RawMessage) *broker.Refusal
 
 	// Facts is what they say of a verb besides its entry, by its name.
 	Facts map[string]Facts
@@ -180,6 +184,7 @@ type Verb struct {
 
 	description string
 	schema      *schema.Schema // nil: unreadable says why
+	check       func(json.RawMessage) *broker.Refusal
 	unreadable  error
 	unfit       string // why no merged list can hold it; empty: one can
 	minimal     func() (json.RawMessage, error)

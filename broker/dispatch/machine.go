@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -53,6 +54,18 @@ var missions = table[MissionStatus]{
 	MissionLandingFailed:   {MissionWorkProduced, MissionFailed, MissionCancelled},
 	MissionComplete:        nil, MissionFailed: nil, MissionCancelled: nil,
 }
+
+// MissionStatuses lists every status, in byte order.
+func MissionStatuses() []MissionStatus { return slices.Sorted(maps.Keys(missions)) }
+
+// VoyageStatuses lists every status, in byte order.
+func VoyageStatuses() []VoyageStatus { return slices.Sorted(maps.Keys(voyages)) }
+
+// CaptainStates lists every state, in byte order.
+func CaptainStates() []CaptainState { return slices.Sorted(maps.Keys(captains)) }
+
+// DockStates lists every state, in byte order.
+func DockStates() []DockState { return slices.Sorted(maps.Keys(docks)) }
 
 // Known reports whether s is a status of missions.
 func (s MissionStatus) Known() bool { _, ok := missions[s]; return ok }

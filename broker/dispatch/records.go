@@ -213,6 +213,13 @@ const (
 // Valid reports whether m is a mode.
 func (m Mode) Valid() bool { return m == Implementation || m == Audit || m == Research }
 
+// The personas of missions that the broker itself knows. Without pipelines every
+// dispatched mission is a Worker's.
+const (
+	Worker = "Worker"
+	Judge  = "Judge" // who alone may say that the work of others is complete
+)
+
 // Assignment says what a pending mission waits for. It is a reason, not a
 // machine.
 type Assignment string
@@ -248,6 +255,7 @@ const (
 	DispatchLost         FailureReason = "dispatch_lost"
 	MergeConflict        FailureReason = "merge_conflict"
 	WorkingDirectoryBusy FailureReason = "working_directory_dirty"
+	LandingBroken        FailureReason = "landing_failed" // neither of the two before
 	ProtectedPathChanged FailureReason = "protected_path_changed"
 	ChainNotLanded       FailureReason = "chain_not_landed"
 	Cancelled            FailureReason = "cancelled"
@@ -280,6 +288,8 @@ type Mission struct {
 	CapabilityHint *string         `json:"CapabilityHint"`
 	ContextMode    string          `json:"CodeContextMode"`
 	ContextQuery   *string         `json:"CodeContextQuery"`
+	ContextTokens  *int            `json:"CodeContextTokenBudget"` // nil: the default
+	ContextResults *int            `json:"CodeContextMaxResults"`
 	Prestaged      []PrestagedFile `json:"PrestagedFiles"`
 
 	Status         MissionStatus  `json:"Status"`

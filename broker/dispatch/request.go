@@ -26,6 +26,9 @@ type Asked struct {
 	VesselID    string         `json:"vesselId"`
 	Missions    []AskedMission `json:"missions"`
 	ContextMode string         `json:"codeContextMode"`
+	// Of each pack of code; nil: the default.
+	ContextTokens  *int `json:"codeContextTokenBudget"`
+	ContextResults *int `json:"codeContextMaxResults"`
 
 	// What is not built yet, and is refused rather than ignored.
 	ObjectiveID string `json:"objectiveId"`
@@ -95,6 +98,8 @@ func (m AskedMission) check(i int) *broker.Refusal {
 	case m.Mode != "" && !m.Mode.Valid():
 		at["Modes"] = []Mode{Implementation, Audit, Research}
 		return broker.Refuse(broker.CodeInvalidMissionMode, fmt.Sprintf("Mission %d has a mode that does not exist.", i), at)
+	case m.StartFromRef != "" && (m.DependsOnAlias != "" || m.DependsOnID != ""):
+		return violated(fmt.Sprintf("/missions/%d/startFromRef", i), "a mission that depends on another goes on from its branch")
 	case len(m.Prestaged) > maxPrestaged:
 		return violated(fmt.Sprintf("/missions/%d/prestagedFiles", i), fmt.Sprintf("maxItems: wanted at most %d files", maxPrestaged))
 	}

@@ -57,7 +57,7 @@ func (j *Joined) Source() catalog.Source {
 		s := family.Source()
 		out.Tools = append(out.Tools, s.Tools...)
 		out.Effects, out.Conditional, out.Facts = with(out.Effects, s.Effects), with(out.Conditional, s.Conditional), with(out.Facts, s.Facts)
-		out.Aliases, out.Passes = with(out.Aliases, s.Aliases), with(out.Passes, s.Passes)
+		out.Aliases, out.Passes, out.Checks = with(out.Aliases, s.Aliases), with(out.Passes, s.Passes), with(out.Checks, s.Checks)
 		out.Control = slices.Concat(out.Control, s.Control)
 		out.Handlers, out.Held = slices.Concat(out.Handlers, s.Handlers), slices.Concat(out.Held, s.Held)
 		out.Beside = slices.Concat(out.Beside, s.Beside)

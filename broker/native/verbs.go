@@ -33,6 +33,9 @@ type Verb struct {
 	Beside, MergedOnly bool
 	// Pass makes it a verb that passes calls on; policy answers it then.
 	Pass catalog.Pass
+	// Check judges arguments by what they say alone, before a key is looked up and
+	// a hold is looked at; nil: the schema is enough. See catalog.Source.
+	Check func(arguments json.RawMessage) *broker.Refusal
 	// Answer answers one call. Its value becomes the result, as JSON, without an
 	// escaped < or >. An error that is a *broker.Refusal is answered as one, a
 	// *broker.Failure and the end of ctx end the call, and any other error is
@@ -99,12 +102,15 @@ func NewFamily(name string, o Options, verbs ...Verb) *Verbs {
 func (f *Verbs) Source() catalog.Source {
 	s := catalog.Source{Backend: catalog.NativeName, Native: true, Family: f.name, Listed: true, Server: f.opts.Server,
 		Effects: map[string]broker.Effects{}, Conditional: map[string][]catalog.EffectRule{}, Facts: map[string]catalog.Facts{},
-		Aliases: map[string]string{}, Passes: map[string]catalog.Pass{}}
+		Aliases: map[string]string{}, Passes: map[string]catalog.Pass{}, Checks: map[string]func(json.RawMessage) *broker.Refusal{}}
 	for _, v := range f.verbs {
 		s.Tools = append(s.Tools, broker.Tool{Name: v.Name, Raw: json.RawMessage(v.Entry)})
 		s.Effects[v.Name], s.Facts[v.Name] = v.Effects, v.Facts
 		if len(v.Rules) > 0 {
 			s.Conditional[v.Name] = v.Rules
+		}
+		if v.Check != nil {
+			s.Checks[v.Name] = v.Check
 		}
 		for _, alias := range v.Aliases {
 			s.Aliases[alias] = v.Name

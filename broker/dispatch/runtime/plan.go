@@ -136,7 +136,7 @@ func codex(m Mission) (Plan, *broker.Refusal) {
 	out := path.Join(m.Scratch, "last-message.txt")
 	quoted, _ := json.Marshal(m.MCP) // TOML reads a JSON string of an address
 	argv := slices.Concat([]string{"codex", "exec", "--json"},
-		when(!m.Unattended, "--full-auto"), when(m.Unattended, "--dangerously-bypass-approvals-and-sandbox"), flag("--model", m.Captain.Model))
+		when(!m.Unattended, "--sandbox", "workspace-write"), when(m.Unattended, "--dangerously-bypass-approvals-and-sandbox"), flag("--model", m.Captain.Model))
 	if e := m.Captain.ReasoningEffort; e != nil && *e != "" {
 		argv = append(argv, "-c", "model_reasoning_effort="+*e)
 	}

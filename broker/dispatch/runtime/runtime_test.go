@@ -36,7 +36,7 @@ func TestArgumentVectorsAreThoseOfTheTable(t *testing.T) {
 	}{
 		{dispatch.ClaudeCode, []string{"claude", "--print", "--verbose", "--output-format", "stream-json", "--strict-mcp-config", "do it"},
 			[]string{"claude", "--print", "--verbose", "--output-format", "stream-json", "--strict-mcp-config", "--mcp-config", "/s/mcp.json", "--model", "big", "--dangerously-skip-permissions", "do it"}, ""},
-		{dispatch.Codex, []string{"codex", "exec", "--json", "--full-auto", "--output-last-message", "/s/last-message.txt", "do it"},
+		{dispatch.Codex, []string{"codex", "exec", "--json", "--sandbox", "workspace-write", "--output-last-message", "/s/last-message.txt", "do it"},
 			[]string{"codex", "exec", "--json", "--dangerously-bypass-approvals-and-sandbox", "--model", "big", "-c", "model_reasoning_effort=high", "-c", `mcp_servers.berth.url="http://127.0.0.1:1/mcp"`,
 				"-c", `mcp_servers.berth.bearer_token_env_var="ARMADA_MCP_TOKEN"`, "--output-last-message", "/s/last-message.txt", "do it"}, ""},
 		{dispatch.Gemini, []string{"gemini", "--approval-mode", "auto_edit", "--output-format", "stream-json", "-p", "do it"},

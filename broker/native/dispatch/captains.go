@@ -64,39 +64,20 @@ var captainID = text("*captainId", "The Id of the captain, such as cpt_mp1a2b3c_
 
 func (f *Family) captainVerbs() []native.Verb {
 	return []native.Verb{
-		{Name: "create_captain", Effects: broker.Write, Answer: f.createCaptain,
-			Entry: entry("create_captain", "Create a captain", "Register an agent program that takes one mission at a time. It is Idle until one is assigned.", captainProperties("*", text)...)},
-		{Name: "update_captain", Effects: broker.Write, Answer: f.updateCaptain,
-			Entry: entry("update_captain", "Change a captain", "Change the given fields of a captain; the others stay.", append([]property{captainID}, captainProperties("", clearable)...)...)},
-		{Name: "get_captain", Effects: broker.Read, Answer: f.getCaptain,
-			Entry: entry("get_captain", "A captain", "One captain: its program, its state and what it works on. Its key is never shown.", captainID)},
-		{Name: "bench_captain", Effects: broker.Write, Answer: f.benchCaptain,
-			Entry: entry("bench_captain", "Bench a captain", "Keep an idle captain from being given work, until a time or until it is lifted.", captainID, text("*reason", "Why."),
-				property{"untilUtc", `{"type":"string","format":"date-time","description":"Until when; it wins over durationMinutes."}`}, property{"durationMinutes", `{"type":"integer","minimum":1,"maximum":525600}`})},
-		{Name: "unbench_captain", Effects: broker.Write, Answer: f.unbenchCaptain,
-			Entry: entry("unbench_captain", "Take a captain off the bench", "Make a benched captain Idle again.", captainID)},
-		{Name: "delete_captain", Effects: broker.Destroy, Answer: f.deleteCaptain,
-			Entry: entry("delete_captain", "Delete a captain", "Delete a captain that does nothing.", captainID)},
-		{Name: "delete_captains", Effects: broker.Destroy, Answer: func(ctx context.Context, ask native.Ask) (any, error) {
-			return deleteMany(ctx, ask, f.dropCaptain)
-		}, Entry: entry("delete_captains", "Delete captains", "Delete several captains, each by itself.", idsProperty)},
+		verb(broker.Write, f.createCaptain, "create_captain", "Create a captain", "Register an agent program that takes one mission at a time. It is Idle until one is assigned.", captainProperties("*", text)...),
+		verb(broker.Write, f.updateCaptain, "update_captain", "Change a captain", "Change the given fields of a captain; the others stay.", append([]property{captainID}, captainProperties("", clearable)...)...),
+		verb(broker.Read, f.getCaptain, "get_captain", "A captain", "One captain: its program, its state and what it works on. Its key is never shown.", captainID),
+		verb(broker.Write, f.benchCaptain, "bench_captain", "Bench a captain", "Keep an idle captain from being given work, until a time or until it is lifted.", captainID, text("*reason", "Why."),
+			property{"untilUtc", `{"type":"string","format":"date-time","description":"Until when; it wins over durationMinutes."}`}, property{"durationMinutes", `{"type":"integer","minimum":1,"maximum":525600}`}),
+		verb(broker.Write, f.unbenchCaptain, "unbench_captain", "Take a captain off the bench", "Make a benched captain Idle again.", captainID),
+		verb(broker.Destroy, f.deleteCaptain, "delete_captain", "Delete a captain", "Delete a captain that does nothing.", captainID),
+		verb(broker.Destroy, f.deleteMany(f.dropCaptain), "delete_captains", "Delete captains", "Delete several captains, each by itself.", idsProperty),
 	}
-}
-
-func captainOwner(c dispatch.Captain) dispatch.Owner { return c.Owner }
-
-func captainKeys(c dispatch.Captain) []string {
-	return []string{"tenant/" + c.TenantID}
 }
 
 // nameKey is the id of the claim of a name.
 func nameKey(tenant, name string) string {
 	return tenant + "/" + strings.ToLower(strings.TrimSpace(name))
-}
-
-func (f *Family) captain(who broker.Principal, id string) (dispatch.Captain, uint64, error) {
-	c, revision, err := read(f, kindCaptain, id, who, captainOwner, broker.CodeCaptainNotFound)
-	return c, revision, err
 }
 
 // maxName is the longest name of a captain, in characters.
@@ -105,9 +86,6 @@ const maxName = 100
 // check judges what was given. stored is the record before it; its zero value
 // is that of a captain to be made.
 func (a captainFields) check() *broker.Refusal {
-	invalid := func(argument, problem string) *broker.Refusal {
-		return broker.Refuse(broker.CodeInvalid, "The argument "+argument+" "+problem+"; nothing was written.", map[string]any{"Argument": argument})
-	}
 	switch {
 	case a.Name != nil && (strings.TrimSpace(*a.Name) == "" || utf8.RuneCountInString(*a.Name) > maxName || strings.ContainsFunc(*a.Name, func(r rune) bool { return r < ' ' })):
 		return invalid("name", "is blank, too long or holds a control character")
@@ -227,80 +205,75 @@ func (f *Family) createCaptain(ctx context.Context, ask native.Ask) (any, error)
 		return nil, err
 	}
 	c.ID = id
-	if err := f.claimName(ctx, nameKey(c.TenantID, c.Name), id, ask.Now, c.Name); err != nil {
+	if err := f.keepSecret(dispatch.KindCaptain, id, args.APIKey); err != nil {
 		return nil, err
 	}
-	if err := f.keepSecret(kindCaptain, id, args.APIKey); err != nil {
-		return nil, err
+	c.HasAPIKey = f.opts.Secrets.HasSecret(secretOf(dispatch.KindCaptain, id))
+	err = f.write(ctx, func() ([]broker.RecordChange, error) {
+		name, err := f.claimName(c)
+		if err != nil {
+			return nil, err
+		}
+		return changes(name, put(c, 0, happened(c, "created", who, "The captain "+c.Name+" was created.")))
+	})
+	if err != nil {
+		return nil, f.unkept(dispatch.KindCaptain, id, err)
 	}
-	c.HasAPIKey = f.opts.Secrets.HasSecret(secretOf(kindCaptain, id))
-	if err := put(ctx, f, kindCaptain, id, 0, c, captainKeys(c), event("created", kindCaptain, id, c.Owner, who, "The captain "+c.Name+" was created.")); err != nil {
-		return nil, err
-	}
+	f.wake()
 	return c, nil
 }
 
-// claim is the record that makes a captain's name its own: one for each name of
-// a tenant, written before the captain that bears it.
+// kindName is the kind of the records that make a captain's name its own: one
+// for each name of a tenant, written in one step with the captain that bears it.
+const kindName = "captainName"
+
 type claim struct {
-	Captain string    `json:"captain"`
-	At      time.Time `json:"at"`
+	Captain string `json:"captain"`
 }
 
-// claimFor is how long a claim holds before its captain is there.
-const claimFor = time.Minute
-
-// claimName takes a name for a captain, or refuses it as taken. A claim whose
-// captain does not exist, and has had the time to, is taken over: its broker
-// stopped between the two writes.
-func (f *Family) claimName(ctx context.Context, key, id string, now time.Time, name string) error {
-	value, err := json.Marshal(claim{id, now})
-	if err != nil {
-		return err
-	}
-	at := uint64(0)
-	stored, err := f.store.Record(kindName, key)
-	if err == nil {
-		var other claim
-		if err := json.Unmarshal(stored.Value, &other); err != nil {
-			return unreadable(err)
-		}
-		_, err := f.store.Record(kindCaptain, other.Captain)
-		switch {
-		case other.Captain == id:
-			return nil
-		case err == nil || !errors.Is(err, broker.ErrRecordNotFound) || now.Sub(other.At) < claimFor:
-			return nameTaken(name)
-		}
-		at = stored.Revision
-	} else if !errors.Is(err, broker.ErrRecordNotFound) {
-		return unreadable(err)
-	}
-	_, err = f.store.Put(ctx, broker.RecordChange{Kind: kindName, ID: key, If: &at, Value: value})
-	if errors.Is(err, broker.ErrRecordRevision) {
-		return nameTaken(name)
-	}
-	return err
-}
-
-// freeName gives a name up. One that stays behind is taken over later.
-func (f *Family) freeName(ctx context.Context, key, id string) error {
+// claimed gives the claim of a name, and at which revision; 0: there is none.
+func (f *Family) claimed(key string) (c claim, revision uint64, err error) {
 	stored, err := f.store.Record(kindName, key)
 	if errors.Is(err, broker.ErrRecordNotFound) {
-		return nil
+		return c, 0, nil
 	}
-	var c claim
 	if err == nil {
 		err = json.Unmarshal(stored.Value, &c)
 	}
 	if err != nil {
-		return unreadable(err)
+		return c, 0, f.unreadable(err)
 	}
-	if c.Captain != id {
-		return nil
+	return c, stored.Revision, nil
+}
+
+// claimName is the change that gives a captain its name, or the refusal of one
+// that is taken. A claim whose captain is gone counts for nothing.
+func (f *Family) claimName(c dispatch.Captain) (planned, error) {
+	key := nameKey(c.TenantID, c.Name)
+	had, revision, err := f.claimed(key)
+	if err != nil {
+		return planned{}, err
 	}
-	_, err = f.store.Put(ctx, broker.RecordChange{Kind: kindName, ID: key, If: &stored.Revision})
-	return err
+	if revision > 0 && had.Captain != c.ID {
+		switch _, err := f.store.Record(dispatch.KindCaptain, had.Captain); {
+		case err == nil:
+			return planned{}, nameTaken(c.Name)
+		case !errors.Is(err, broker.ErrRecordNotFound):
+			return planned{}, f.unreadable(err)
+		}
+	}
+	value, err := json.Marshal(claim{c.ID})
+	return planned{broker.RecordChange{Kind: kindName, ID: key, If: &revision, Value: value}, err}, nil
+}
+
+// freeName is the change that gives a captain's name up; none when it has none.
+func (f *Family) freeName(c dispatch.Captain) ([]planned, error) {
+	key := nameKey(c.TenantID, c.Name)
+	had, revision, err := f.claimed(key)
+	if err != nil || revision == 0 || had.Captain != c.ID {
+		return nil, err
+	}
+	return []planned{{broker.RecordChange{Kind: kindName, ID: key, If: &revision}, nil}}, nil
 }
 
 func nameTaken(name string) *broker.Refusal {
@@ -312,62 +285,61 @@ func (f *Family) updateCaptain(ctx context.Context, ask native.Ask) (any, error)
 	if err := ask.Decode(&args); err != nil {
 		return nil, err
 	}
-	id, err := idOf(ask, "captainId")
-	if err != nil {
-		return nil, err
-	}
 	who := ask.Call.Principal
-	before, _, err := f.captain(who, id)
+	before, err := named[dispatch.Captain](f, ask, "captainId")
 	if err != nil {
 		return nil, err
 	}
-	if err := serverOwned(ask, before); err != nil {
+	id := before.Value.ID
+	if err := serverOwned(ask, before.Value); err != nil {
 		return nil, err
 	}
-	if refusal := cmp.Or(args.check(), complete(args.apply(before, ask.Now))); refusal != nil {
+	if refusal := cmp.Or(args.check(), complete(args.apply(before.Value, ask.Now))); refusal != nil {
 		return nil, refusal
 	}
 	if args.Name != nil {
-		if err := f.claimName(ctx, nameKey(before.TenantID, *args.Name), id, ask.Now, *args.Name); err != nil {
-			return nil, err
+		if _, err := f.claimName(args.apply(before.Value, ask.Now)); err != nil {
+			return nil, err // before the key is kept
 		}
 	}
-	if err := f.keepSecret(kindCaptain, id, args.APIKey); err != nil {
+	if err := f.keepSecret(dispatch.KindCaptain, id, args.APIKey); err != nil {
 		return nil, err
 	}
-	c, err := f.stepCaptain(ctx, who, id, "updated", func(c dispatch.Captain) (dispatch.Captain, error) {
-		c = args.apply(c, ask.Now)
-		c.HasAPIKey = f.opts.Secrets.HasSecret(secretOf(kindCaptain, id))
-		return c, nil
+	var next dispatch.Captain
+	err = f.write(ctx, func() ([]broker.RecordChange, error) {
+		kept, err := read[dispatch.Captain](f, who, id)
+		if err != nil {
+			return nil, err
+		}
+		next = args.apply(kept.Value, ask.Now)
+		next.HasAPIKey = f.opts.Secrets.HasSecret(secretOf(dispatch.KindCaptain, id))
+		plan := []planned{put(next, kept.Revision, happened(next, "updated", who, "The captain "+next.Name+" was changed."))}
+		if nameKey(next.TenantID, next.Name) != nameKey(kept.Value.TenantID, kept.Value.Name) {
+			name, err := f.claimName(next)
+			if err != nil {
+				return nil, err
+			}
+			old, err := f.freeName(kept.Value)
+			if err != nil {
+				return nil, err
+			}
+			plan = append(append(plan, name), old...)
+		}
+		return changes(plan...)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if old := nameKey(before.TenantID, before.Name); old != nameKey(c.TenantID, c.Name) {
-		return c, f.freeName(ctx, old, id)
-	}
-	return c, nil
-}
-
-// stepCaptain changes a captain and writes the event of it.
-func (f *Family) stepCaptain(ctx context.Context, who broker.Principal, id, word string, step func(dispatch.Captain) (dispatch.Captain, error)) (dispatch.Captain, error) {
-	return change(ctx, f, kindCaptain, id, func() (dispatch.Captain, uint64, error) { return f.captain(who, id) },
-		func(c dispatch.Captain) (dispatch.Captain, []broker.Event, error) {
-			next, err := step(c)
-			return next, []broker.Event{event(word, kindCaptain, id, c.Owner, who, "The captain "+c.Name+" was "+word+".")}, err
-		}, captainKeys)
+	f.wake()
+	return next, nil
 }
 
 func (f *Family) getCaptain(_ context.Context, ask native.Ask) (any, error) {
-	id, err := idOf(ask, "captainId")
+	kept, err := named[dispatch.Captain](f, ask, "captainId")
 	if err != nil {
 		return nil, err
 	}
-	c, _, err := f.captain(ask.Call.Principal, id)
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
+	return kept.Value, nil
 }
 
 func captainBusy(c dispatch.Captain) *broker.Refusal {
@@ -402,7 +374,7 @@ func (f *Family) benchCaptain(ctx context.Context, ask native.Ask) (any, error) 
 		t := ask.Now.Add(time.Duration(*args.Minutes) * time.Minute)
 		until = &t
 	}
-	c, err := f.stepCaptain(ctx, ask.Call.Principal, id, "benched", func(c dispatch.Captain) (dispatch.Captain, error) {
+	c, err := change(ctx, f, ask.Call.Principal, id, "benched", "The captain was benched.", func(c dispatch.Captain) (dispatch.Captain, error) {
 		if c.State == dispatch.CaptainBenched || c.State == dispatch.CaptainQuarantined {
 			c, _ = c.Step(dispatch.CaptainIdle)
 		}
@@ -424,7 +396,7 @@ func (f *Family) unbenchCaptain(ctx context.Context, ask native.Ask) (any, error
 	if err != nil {
 		return nil, err
 	}
-	c, err := f.stepCaptain(ctx, ask.Call.Principal, id, "unbenched", func(c dispatch.Captain) (dispatch.Captain, error) {
+	c, err := change(ctx, f, ask.Call.Principal, id, "unbenched", "The captain was taken off the bench.", func(c dispatch.Captain) (dispatch.Captain, error) {
 		if c.State != dispatch.CaptainBenched {
 			return c, broker.Refuse(broker.CodeCaptainNotBenched, "The captain is not benched; it is "+string(c.State)+".", map[string]any{"CaptainId": id, "State": c.State})
 		}
@@ -435,6 +407,7 @@ func (f *Family) unbenchCaptain(ctx context.Context, ask native.Ask) (any, error
 	if err != nil {
 		return nil, err
 	}
+	f.wake()
 	return map[string]any{"Status": "unbenched", "CaptainId": id, "State": c.State}, nil
 }
 
@@ -451,19 +424,29 @@ func (f *Family) deleteCaptain(ctx context.Context, ask native.Ask) (any, error)
 
 // dropCaptain deletes a captain that does nothing, and its key.
 func (f *Family) dropCaptain(ctx context.Context, who broker.Principal, id string) error {
-	c, revision, err := f.captain(who, id)
+	err := f.write(ctx, func() ([]broker.RecordChange, error) {
+		kept, err := read[dispatch.Captain](f, who, id)
+		if err != nil {
+			return nil, err
+		}
+		n, err := f.live(dispatch.OfCaptain(id))
+		if err != nil {
+			return nil, err
+		}
+		if kept.Value.State.Busy() {
+			return nil, captainBusy(kept.Value)
+		}
+		if n > 0 {
+			return nil, broker.Refuse(broker.CodeCaptainBusy, "A mission that is under way is the captain's; nothing was changed.", map[string]any{"CaptainId": id, "State": kept.Value.State, "Missions": n})
+		}
+		name, err := f.freeName(kept.Value)
+		if err != nil {
+			return nil, err
+		}
+		return changes(append(name, remove(kept, happened(kept.Value, "deleted", who, "The captain "+kept.Value.Name+" was deleted.")))...)
+	})
 	if err != nil {
 		return err
 	}
-	n, err := f.liveMissions("captain/" + id)
-	if err != nil {
-		return err
-	}
-	if c.State.Busy() || n > 0 {
-		return captainBusy(c)
-	}
-	if err := f.remove(ctx, kindCaptain, id, revision, event("deleted", kindCaptain, id, c.Owner, who, "The captain "+c.Name+" was deleted.")); err != nil {
-		return err
-	}
-	return errors.Join(f.freeName(ctx, nameKey(c.TenantID, c.Name), id), f.opts.Secrets.SetSecret(secretOf(kindCaptain, id), ""))
+	return f.opts.Secrets.SetSecret(secretOf(dispatch.KindCaptain, id), "")
 }

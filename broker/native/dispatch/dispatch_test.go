@@ -1,458 +1,312 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"berth/broker"
 	"berth/broker/catalog"
-	"berth/broker/catalog/schema"
-	"berth/broker/native"
+	"berth/broker/dispatch"
 )
 
-// store keeps records in memory.
-type store struct {
-	mu     sync.Mutex
-	rows   map[string]broker.Record
-	events []broker.Event
-	before func(broker.RecordChange) // of each write, outside the lock
-	fail   error
-}
-
-func (s *store) Put(_ context.Context, c broker.RecordChange) (broker.Record, error) {
-	if s.before != nil {
-		s.before(c)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := c.Kind + " " + c.ID
-	was := s.rows[key]
-	switch {
-	case s.fail != nil:
-		return was, s.fail
-	case c.If != nil && *c.If != was.Revision:
-		return was, broker.ErrRecordRevision
-	case c.Value == nil:
-		delete(s.rows, key)
-	default:
-		was = broker.Record{Kind: c.Kind, ID: c.ID, Revision: was.Revision + 1, Value: c.Value, Keys: c.Keys}
-		s.rows[key] = was
-	}
-	s.events = append(s.events, c.Events...)
-	return was, nil
-}
-
-func (s *store) Record(kind, id string) (broker.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fail != nil {
-		return broker.Record{}, s.fail
-	}
-	r, ok := s.rows[kind+" "+id]
-	if !ok {
-		return r, broker.ErrRecordNotFound
-	}
-	return r, nil
-}
-
-func (s *store) Records(q broker.RecordQuery) (out []broker.Record, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.rows {
-		if r.Kind == q.Kind && slices.Contains(r.Keys, q.Key) {
-			out = append(out, r)
-		}
-	}
-	slices.SortFunc(out, func(a, b broker.Record) int { return cmp.Compare(a.ID, b.ID) })
-	return out, s.fail
-}
-
-// around are the secrets and places of a test.
-type around struct {
-	mu      sync.Mutex
-	secrets map[string]string
-	removed []string
-}
-
-func (a *around) SetSecret(name, value string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.secrets[name] = value; value == "" {
-		delete(a.secrets, name)
-	}
-	return nil
-}
-
-func (a *around) HasSecret(name string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.secrets[name] != ""
-}
-
-func (a *around) LocalClone(url string) (string, bool) {
-	return strings.TrimPrefix(url, "file://"), strings.HasSuffix(url, "/clone")
-}
-
-func (a *around) RemoveClone(_ context.Context, id string) string {
-	a.removed = append(a.removed, id)
-	return ""
-}
-
-type rig struct {
-	t       *testing.T
-	store   *store
-	around  *around
-	conn    broker.Conn
-	schemas map[string]*schema.Schema
-	now     time.Time
-	who     broker.Principal
-}
-
-func newRig(t *testing.T) *rig {
-	t.Helper()
-	r := &rig{t: t, store: &store{rows: map[string]broker.Record{}}, around: &around{secrets: map[string]string{}}, schemas: map[string]*schema.Schema{},
-		now: time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC), who: broker.LocalOperator}
-	f := New(r.store, Options{Options: native.Options{RuntimeID: "r", Now: func() time.Time { return r.now }}, Random: rand.Reader, Secrets: r.around, Places: r.around})
-	for _, tool := range f.Source().Tools {
-		var e struct{ InputSchema json.RawMessage }
-		if err := json.Unmarshal(tool.Raw, &e); err != nil {
+// TestARequestIsJudgedInTheContractsOrder has requests with which everything is
+// wrong, and takes the faults away one after the other.
+func TestARequestIsJudgedInTheContractsOrder(t *testing.T) {
+	r := newRig(t)
+	settle(r)
+	r.world.index.Freshness = dispatch.IndexStale
+	request := map[string]any{"title": " ", "vesselId": "vsl_none", "missions": []map[string]any{{"startFromRef": "gone", "mode": "x"}}}
+	mission := request["missions"].([]map[string]any)[0]
+	for _, tt := range []struct {
+		want broker.Code
+		fix  func()
+	}{
+		{broker.CodeMissingTitle, func() { request["title"] = "t" }},
+		{broker.CodeMissingMissionTitle, func() { mission["title"] = "m" }},
+		{broker.CodeMissingMissionDescription, func() { mission["description"] = "d" }},
+		{broker.CodeInvalidMissionMode, func() { delete(mission, "mode") }},
+		{broker.CodeVesselNotFound, func() { request["vesselId"] = "vsl_pr" }},
+		{broker.CodeLandingUnsupported, func() { request["vesselId"] = "vsl_one" }},
+		{broker.CodeIndexStale, func() { request["codeContextMode"] = "off" }},
+		{broker.CodeStartFromRefMissing, func() { mission["startFromRef"] = "main" }},
+	} {
+		raw, err := json.Marshal(request)
+		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := schema.Compile(e.InputSchema)
-		if err != nil {
-			t.Fatalf("%s: %v", tool.Name, err)
-		}
-		r.schemas[tool.Name] = s
+		r.untouched(string(tt.want), func() { r.want("dispatch", string(raw), tt.want) })
+		tt.fix()
 	}
-	r.conn, _ = f.Open(t.Context(), nil)
-	return r
+	raw, _ := json.Marshal(request)
+	r.want("dispatch", string(raw), "")
+	if len(r.world.told) != 1 || !strings.HasPrefix(r.world.told[0], "note: ") {
+		t.Errorf("told %v", r.world.told)
+	}
 }
 
-// call calls a verb as policy would hand it over and gives its answer; a refusal
-// is its code in "Code".
-func (r *rig) call(verb, arguments string) map[string]any {
-	r.t.Helper()
-	s := r.schemas[verb]
-	args := s.Normalise(json.RawMessage(arguments))
-	if refusal := s.NativeRefusal(args); refusal != nil {
-		return map[string]any{"Code": string(refusal.Code), "Error": refusal.Message}
-	}
-	answer, err := r.conn.Call(r.t.Context(), &broker.Call{Verb: verb, Principal: r.who, Params: json.RawMessage(`{"name":"` + verb + `","arguments":` + string(args) + `}`)}, broker.Peer{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var out struct{ StructuredContent map[string]any }
-	if err := json.Unmarshal(answer.Result, &out); err != nil {
-		r.t.Fatal(err)
-	}
-	return out.StructuredContent
-}
-
-func (r *rig) add(verb, arguments string) string {
-	r.t.Helper()
-	got := r.call(verb, arguments)
-	id, ok := got["Id"].(string)
-	if !ok {
-		r.t.Fatalf("%s: %v", verb, got)
-	}
-	return id
-}
-
-func (r *rig) want(verb, arguments string, code broker.Code) map[string]any {
-	r.t.Helper()
-	got := r.call(verb, arguments)
-	if c, _ := got["Code"].(string); c != string(code) {
-		r.t.Errorf("%s %s: got %v, want %q", verb, arguments, got, code)
-	}
-	return got
-}
-
-func TestTheFamilyFitsTheCatalog(t *testing.T) {
-	f := New(nil, Options{Options: native.Options{Now: time.Now}})
-	s, faults := catalog.Settings{}.Build(1, []catalog.Source{f.Source()})
+// TestWhatArgumentsSayIsJudgedBeforeAHold: policy asks for it before the actors
+// look at keys and holds.
+func TestWhatArgumentsSayIsJudgedBeforeAHold(t *testing.T) {
+	r := newRig(t)
+	s, faults := catalog.Settings{}.Build(1, []catalog.Source{r.family.Source()})
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	full, _ := s.Profile(catalog.Full)
-	for _, tool := range f.Source().Tools {
-		v, ok := full.Resolve("armada_" + tool.Name)
-		if !ok || v.Name != tool.Name || !slices.Equal(v.Scope, administrators) {
-			t.Errorf("%s: %+v", tool.Name, v)
+	v, _ := full.Resolve("dispatch")
+	if !v.Held || !v.Long {
+		t.Error("a dispatch is not held, or no job")
+	}
+	refusal := v.CheckArguments(json.RawMessage(`{"title":"t","vesselId":"v","missions":[{"title":"a"}]}`))
+	if refusal == nil || refusal.Code != broker.CodeMissingMissionDescription {
+		t.Errorf("got %v", refusal)
+	}
+	if refusal := v.CheckArguments(json.RawMessage(`{"title":"t","vesselId":"v","missions":[{"title":"a","description":"d"}]}`)); refusal != nil {
+		t.Errorf("got %v", refusal)
+	}
+	if refusal := v.CheckArguments(json.RawMessage(`{"title":"t"}`)); refusal == nil || refusal.Code != broker.CodeMissingMissions || v.CheckArguments(refusal.Detail["MinimalCall"].(json.RawMessage)) != nil {
+		t.Errorf("the minimal call does not fit: %v", refusal)
+	}
+	if refusal := v.CheckArguments(json.RawMessage(`{"title":"t","vesselId":"v","missions":[{"title":7,"description":"d"}]}`)); refusal == nil || refusal.Code != broker.CodeInvalidArguments || !strings.Contains(fmt.Sprint(refusal.Detail), "/missions/0/title") {
+		t.Errorf("got %v", refusal)
+	}
+	for _, name := range []string{"create_mission", "restart_mission"} {
+		if v, _ := full.Resolve(name); !v.Held {
+			t.Errorf("%s is not held", name)
 		}
 	}
 }
 
-func TestAVesselIsAddedReadChangedAndDeleted(t *testing.T) {
-	r := newRig(t)
-	id := r.add("add_vessel", `{"name":"berth","repoUrl":"https://example.com/a.git","gitHubTokenOverride":" ghp_secret ","projectContext":"x","allowConcurrentMissions":"true"}`)
-	got := r.call("get_vessel", `{"vesselId":" `+id+` "}`)
-	if got["DefaultBranch"] != "main" || got["LandingMode"] != "None" || got["HasGitHubTokenOverride"] != true || got["AllowConcurrentMissions"] != true ||
-		got["WorkingDirectory"] != nil || got["ProjectContext"] != "x" || got["TenantId"] != "default" {
-		t.Errorf("got %v", got)
-	}
-	if r.around.secrets["vessel-"+id] != "ghp_secret" {
-		t.Errorf("secrets %v", r.around.secrets)
-	}
-	if text := fmt.Sprint(got, r.store.rows, r.store.events); strings.Contains(text, "ghp_secret") {
-		t.Error("the token is in a record, an answer or an event")
-	}
-	r.now = r.now.Add(time.Hour)
-	got = r.call("update_vessel", `{"vesselId":"`+id+`","name":"","styleGuide":"tabs","landingMode":"LocalMerge"}`)
-	if got["Name"] != "berth" || got["StyleGuide"] != "tabs" || got["LandingMode"] != "LocalMerge" || got["HasGitHubTokenOverride"] != true || got["LastUpdateUtc"] == got["CreatedUtc"] {
-		t.Errorf("got %v", got)
-	}
-	got = r.call("update_vessel_context", `{"vesselId":"`+id+`","projectContext":""}`)
-	if got["ProjectContext"] != nil || got["StyleGuide"] != "tabs" {
-		t.Errorf("got %v", got)
-	}
-	got = r.call("update_vessel", `{"vesselId":"`+id+`","gitHubTokenOverride":""}`)
-	if got["HasGitHubTokenOverride"] != false || len(r.around.secrets) != 0 {
-		t.Errorf("got %v", got)
-	}
-	if got := r.call("delete_vessel", `{"vesselId":"`+id+`"}`); got["Status"] != "deleted" || got["VesselId"] != id || !slices.Equal(r.around.removed, []string{id}) {
-		t.Errorf("got %v", got)
-	}
-	if got := r.want("get_vessel", `{"vesselId":"`+id+`"}`, broker.CodeVesselNotFound); got["Error"] != "Vessel not found" {
-		t.Errorf("got %v", got)
-	}
-	var types []string
-	for _, e := range r.store.events {
-		types = append(types, e.EventType)
-	}
-	if got := strings.Join(types, " "); got != "vessel.added vessel.updated vessel.updated vessel.updated vessel.deleted" {
-		t.Errorf("events %s", got)
-	}
-}
+const oneMission = `{"title":"t","vesselId":"vsl_one","codeContextMode":"off","missions":[{"title":"a","description":"d"}]}`
 
-func TestALocalCloneIsWorkedInAndNeverDeleted(t *testing.T) {
+func TestADispatchWithoutAnyCaptainIsAccepted(t *testing.T) {
 	r := newRig(t)
-	for url, want := range map[string]any{"/srv/clone": "/srv/clone", "file:///srv/clone": "/srv/clone", "/srv/other": nil, "https://example.com/clone": nil} {
-		if strings.HasPrefix(url, "https") {
-			r.around = &around{secrets: map[string]string{}}
-			continue // an address is asked of LocalClone too; Places answers for real paths only
-		}
-		got := r.call("get_vessel", `{"vesselId":"`+r.add("add_vessel", `{"name":"a","repoUrl":"`+url+`"}`)+`"}`)
-		if got["WorkingDirectory"] != want || got["LocalPath"] != nil {
-			t.Errorf("%s: %v", url, got)
+	settle(r)
+	for _, id := range []string{"cpt_idle", "cpt_working", "cpt_stalled"} {
+		if _, err := r.store.Journal.Put(t.Context(), broker.RecordChange{Kind: dispatch.KindCaptain, ID: id}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	id := r.add("add_vessel", `{"name":"a","repoUrl":"/srv/clone","workingDirectory":"/home/me/a"}`)
-	if got := r.call("get_vessel", `{"vesselId":"`+id+`"}`); got["WorkingDirectory"] != "/home/me/a" {
-		t.Errorf("got %v", got)
-	}
+	r.want("dispatch", oneMission, "")
 }
 
-func TestVesselsThatCannotBeAreRefused(t *testing.T) {
+func TestACaptainOfABuiltRuntimeIsEnough(t *testing.T) {
 	r := newRig(t)
+	settle(r)
+	for id, allowed := range map[string][]string{"cpt_working": nil, "cpt_stalled": {"Worker"}, "cpt_idle": {"Judge"}} {
+		c := kept[dispatch.Captain](r, id)
+		if c.AllowedPersonas = allowed; id != "cpt_idle" {
+			c.Runtime = "Mux"
+		}
+		keep(r, c)
+	}
+	r.untouched("a dispatch", func() { r.want("dispatch", oneMission, broker.CodeRuntimeUnsupported) })
+	c := kept[dispatch.Captain](r, "cpt_idle")
+	c.AllowedPersonas = []string{"Judge", "Worker"}
+	keep(r, c)
+	r.want("dispatch", oneMission, "")
+}
+
+func TestTheIndexIsAskedOnlyWhereItMatters(t *testing.T) {
+	const auto, force, off = `{"title":"t","vesselId":"vsl_one","missions":[{"title":"a","description":"d"}]}`,
+		`{"title":"t","vesselId":"vsl_one","codeContextMode":"off","missions":[{"title":"a","description":"d"},{"title":"b","description":"d","codeContextMode":"force"}]}`, oneMission
 	for _, tt := range []struct {
-		arguments string
+		freshness string
+		err       error
+		request   string
 		want      broker.Code
 	}{
-		{`{"repoUrl":"https://example.com/a"}`, broker.CodeInvalidArguments},
-		{`{"name":"a","repoUrl":" "}`, broker.CodeInvalidArguments},
-		{`{"name":"../a","repoUrl":"https://example.com/a"}`, broker.CodeInvalidVesselName},
-		{`{"name":"a","repoUrl":"--upload-pack=id"}`, broker.CodeInvalid},
-		{`{"name":"a","repoUrl":"ext::sh -c id"}`, broker.CodeInvalid},
-		{`{"name":"a","repoUrl":"https://example.com/a\n"}`, ""}, // trimmed
-		{`{"name":"a","repoUrl":"https://example.com/\u0007"}`, broker.CodeInvalid},
-		{`{"name":"a","repoUrl":"../a"}`, broker.CodeInvalid},
-		{`{"name":"a","repoUrl":"https://example.com/a","workingDirectory":"a"}`, broker.CodeInvalid},
-		{`{"name":"a","repoUrl":"https://example.com/a","defaultBranch":"-x"}`, broker.CodeInvalid},
-		{`{"name":"a","repoUrl":"https://example.com/a","landingMode":"PullRequest"}`, broker.CodeLandingUnsupported},
-		{`{"name":"a","repoUrl":"https://example.com/a","landingMode":"Push"}`, broker.CodeInvalidArguments},
-		{`{"name":"a","repoUrl":"https://example.com/a","fleetId":"flt_1"}`, broker.CodeNotBuilt},
-		{`{"name":"a","repoUrl":"https://example.com/a","requirePassingChecksToLand":true}`, broker.CodeNotBuilt},
+		{dispatch.IndexStale, nil, auto, broker.CodeIndexStale}, {dispatch.IndexStale, nil, force, broker.CodeIndexStale}, {dispatch.IndexStale, nil, off, ""},
+		{dispatch.IndexUpdating, nil, auto, broker.CodeIndexUpdating}, {dispatch.IndexUpdating, nil, off, ""},
+		{dispatch.IndexMissing, nil, auto, ""}, {dispatch.IndexMissing, nil, force, broker.CodeContextUnavailable},
+		{"", errors.New("the disk is slow"), force, ""}, // it fails open
 	} {
-		r.want("add_vessel", tt.arguments, tt.want)
-	}
-	if len(r.store.rows) != 1 || len(r.around.secrets) != 0 {
-		t.Errorf("%d records, secrets %v", len(r.store.rows), r.around.secrets)
-	}
-	r.who = broker.Principal{Tenant: "acme", User: "ana", Role: broker.User}
-	for _, arguments := range []string{`{"name":"a","repoUrl":"/srv/a"}`, `{"name":"a","repoUrl":"file:///srv/a"}`, `{"name":"a","repoUrl":"https://example.com/a","workingDirectory":"/srv/a"}`} {
-		r.want("add_vessel", arguments, broker.CodeServerPath)
-	}
-	mine := r.add("add_vessel", `{"name":"a","repoUrl":"https://example.com/a"}`)
-	r.want("update_vessel", `{"vesselId":"`+mine+`","localPath":"/srv/a"}`, broker.CodeServerPath)
-	r.who = broker.Principal{Tenant: "other", User: "bob", Role: broker.TenantAdministrator}
-	theirs, none := r.want("update_vessel", `{"vesselId":"`+mine+`","name":"../x","gitHubTokenOverride":"t"}`, broker.CodeVesselNotFound), r.want("get_vessel", `{"vesselId":"vsl_none"}`, broker.CodeVesselNotFound)
-	if theirs["Error"] != none["Error"] || len(r.around.secrets) != 0 {
-		t.Errorf("another tenant's reads %v, none reads %v", theirs, none)
+		r := newRig(t)
+		settle(r)
+		r.world.index.Freshness, r.world.indexErr = tt.freshness, tt.err
+		r.want("dispatch", tt.request, tt.want)
 	}
 }
 
-func TestNothingIsDeletedWhileAMissionWorks(t *testing.T) {
+func TestMissionsBelongToTheVesselsOwnerAndPinTheirStart(t *testing.T) {
 	r := newRig(t)
-	busy, free := r.add("add_vessel", `{"name":"a","repoUrl":"https://example.com/a"}`), r.add("add_vessel", `{"name":"b","repoUrl":"https://example.com/b"}`)
-	captain := r.add("create_captain", `{"name":"c"}`)
-	r.store.rows["mission m"] = broker.Record{Kind: kindMission, ID: "m", Revision: 1, Value: json.RawMessage("{}"), Keys: []string{"vessel/" + busy + "/live", "captain/" + captain + "/live"}}
-	r.want("delete_vessel", `{"vesselId":"`+busy+`"}`, broker.CodeVesselBusy)
-	r.want("delete_captain", `{"captainId":"`+captain+`"}`, broker.CodeCaptainBusy)
-	got := r.call("delete_vessels", `{"ids":["`+busy+`","`+free+`","vsl_none"]}`)
-	if got["Status"] != "PartiallyDeleted" || got["Deleted"] != 1.0 || fmt.Sprint(got["Skipped"]) != "[map[Id:"+busy+" Reason:vessel_busy] map[Id:vsl_none Reason:vessel_not_found]]" {
-		t.Errorf("got %v", got)
+	settle(r)
+	v := kept[dispatch.Vessel](r, "vsl_one")
+	v.TenantID, v.UserID = "acme", "ana"
+	keep(r, v)
+	r.world.refs["v1"] = "9999"
+	got := r.call("dispatch", `{"title":"t","vesselId":"vsl_one","codeContextMode":"force","codeContextTokenBudget":900,"missions":[
+		{"title":"a","description":"d","alias":"x","startFromRef":"v1"},{"title":"b","description":"d","dependsOnMissionAlias":"x","dependsOnMissionId":"msn_ignored","codeContextMode":"off"},{"title":"c","description":"d"}]}`)
+	missions, err := dispatch.ReadAll[dispatch.Mission](r.store, dispatch.OfVoyage(got["Id"].(string)))
+	if err != nil || len(missions) != 3 {
+		t.Fatalf("%v %v", missions, err)
 	}
-	if got := r.call("delete_vessels", `{"ids":["vsl_none"]}`); got["Status"] != "NoneDeleted" {
-		t.Errorf("got %v", got)
+	a, b, c := missions[0].Value, missions[1].Value, missions[2].Value
+	if a.Title != "a" || b.Title != "b" || c.Title != "c" {
+		t.Errorf("the order is %s %s %s", a.Title, b.Title, c.Title)
 	}
-	delete(r.store.rows, "mission m")
-	if got := r.call("delete_captains", `{"ids":["`+captain+`"]}`); got["Status"] != "Deleted" {
-		t.Errorf("got %v", got)
+	if a.TenantID != "acme" || a.UserID != "ana" || got["UserId"] != "ana" || *a.StartCommit != "9999" || c.StartCommit != nil || *b.DependsOn != a.ID ||
+		a.Persona != dispatch.Worker || a.ContextMode != "force" || b.ContextMode != "off" || *a.ContextTokens != 900 || b.Assignment != dispatch.WaitingForMission {
+		t.Errorf("%+v\n%+v\n%+v", a, b, c)
+	}
+	if voyage := kept[dispatch.Voyage](r, got["Id"].(string)); !voyage.Materialized || *voyage.SourceJobID == "" || r.world.wakes == 0 {
+		t.Errorf("%+v, %d wakes", voyage, r.world.wakes)
 	}
 }
 
-func TestACaptainIsCreatedChangedAndBenched(t *testing.T) {
-	r := newRig(t)
-	id := r.add("create_captain", `{"name":" Ada ","model":"claude-opus-4","apiKey":"sk-secret","preferenceRank":5000,"allowedPersonas":"[\"Worker\"]","reasoningEffort":"high"}`)
-	got := r.call("get_captain", `{"captainId":"`+id+`"}`)
-	if got["Name"] != "Ada" || got["Runtime"] != "ClaudeCode" || got["Tier"] != "Premium" || got["PreferenceRank"] != 1000.0 || got["HasApiKey"] != true || got["State"] != "Idle" ||
-		fmt.Sprint(got["AllowedPersonas"]) != "[Worker]" {
-		t.Errorf("got %v", got)
-	}
-	if text := fmt.Sprint(got, r.store.rows, r.store.events); strings.Contains(text, "sk-secret") || r.around.secrets["captain-"+id] != "sk-secret" {
-		t.Error("the key is in a record, an answer or an event, or nowhere")
-	}
-	got = r.call("update_captain", `{"captainId":"`+id+`","model":"gpt-5-mini","tier":"","apiKey":"","allowedPersonas":"","reasoningEffort":""}`)
-	if got["Tier"] != "Economy" || got["HasApiKey"] != false || fmt.Sprint(got["AllowedPersonas"]) != "[]" || got["ReasoningEffort"] != nil || got["Name"] != "Ada" {
-		t.Errorf("got %v", got)
-	}
-	if got := r.call("update_captain", `{"captainId":"`+id+`","model":""}`); got["Model"] != nil || got["Tier"] != "Economy" {
-		t.Errorf("got %v", got)
-	}
-	got = r.call("bench_captain", `{"captainId":"`+id+`","reason":"tired","durationMinutes":"30"}`)
-	if got["State"] != "Benched" || got["BenchReason"] != "tired" || got["BenchUntilUtc"] != "2026-05-04T09:30:00Z" {
-		t.Errorf("got %v", got)
-	}
-	if got := r.call("bench_captain", `{"captainId":"`+id+`","reason":"still"}`); got["BenchReason"] != "still" || got["BenchUntilUtc"] != nil {
-		t.Errorf("got %v", got)
-	}
-	if got := r.call("unbench_captain", `{"captainId":"`+id+`"}`); got["State"] != "Idle" {
-		t.Errorf("got %v", got)
-	}
-	r.want("unbench_captain", `{"captainId":"`+id+`"}`, broker.CodeCaptainNotBenched)
-	r.want("bench_captain", `{"captainId":"`+id+`"}`, broker.CodeMissingReason)
-}
-
-func TestABusyCaptainIsLeftAlone(t *testing.T) {
-	r := newRig(t)
-	id := r.add("create_captain", `{"name":"Ada"}`)
-	row := r.store.rows["captain "+id]
-	row.Value = json.RawMessage(strings.Replace(string(row.Value), `"Idle"`, `"Working"`, 1))
-	r.store.rows["captain "+id] = row
-	r.want("bench_captain", `{"captainId":"`+id+`","reason":"x"}`, broker.CodeCaptainBusy)
-	r.want("unbench_captain", `{"captainId":"`+id+`"}`, broker.CodeCaptainNotBenched)
-	r.want("delete_captain", `{"captainId":"`+id+`"}`, broker.CodeCaptainBusy)
-}
-
-func TestCaptainsThatCannotBeAreRefused(t *testing.T) {
-	r := newRig(t)
-	r.add("create_captain", `{"name":"Ada"}`)
-	for _, tt := range []struct {
-		arguments string
-		want      broker.Code
-	}{
-		{`{}`, broker.CodeInvalidArguments}, {`{"name":"a\u0001"}`, broker.CodeInvalid}, {`{"name":"` + strings.Repeat("x", 101) + `"}`, broker.CodeInvalid},
-		{`{"name":"ada"}`, broker.CodeCaptainNameTaken}, {`{"name":"x","runtime":"Mux"}`, broker.CodeRuntimeUnsupported},
-		{`{"name":"x","tier":"Best"}`, broker.CodeInvalidTier}, {`{"name":"x","allowedPersonas":"Worker"}`, broker.CodeInvalid},
-		{`{"name":"x","runtime":"Custom"}`, broker.CodeInvalid}, {`{"name":"x","runtime":"Custom","customCommand":["agent"]}`, broker.CodeInvalid},
-		{`{"name":"x","customCommand":["/bin/agent"]}`, broker.CodeInvalid}, {`{"name":"x","defaultPlaybooks":[{}]}`, broker.CodeNotBuilt},
-		{`{"name":"x","state":"Working","processId":7}`, broker.CodeServerOwnedField}, {`{"name":"x","state":"Idle","processId":null}`, ""},
-		{`{"name":"y","runtime":"Custom","customCommand":["/bin/agent","{prompt}"]}`, ""},
-	} {
-		r.want("create_captain", tt.arguments, tt.want)
-	}
-	got := r.want("create_captain", `{"name":"z","state":"Working","processId":7}`, broker.CodeServerOwnedField)
-	if !strings.HasPrefix(got["Error"].(string), "captain_server_owned_field:") || fmt.Sprint(got["Fields"]) != "[state processId]" {
-		t.Errorf("got %v", got)
-	}
-	r.want("get_captain", `{"captainId":"cpt_none"}`, broker.CodeCaptainNotFound)
-}
-
-func TestARecordThatWasReadCanBeSentBack(t *testing.T) {
-	r := newRig(t)
-	id := r.add("create_captain", `{"name":"Ada"}`)
-	r.add("create_captain", `{"name":"Bob"}`)
-	stored := r.call("get_captain", `{"captainId":"`+id+`"}`)
-	args := map[string]any{"captainId": id, "model": "gpt-5"}
-	for _, name := range owned {
-		if v, there := stored[strings.ToUpper(name[:1])+name[1:]]; there {
-			args[name] = v
+// TestAVoyageIsMarkedWholeLast: whatever the last write before a crash was, a
+// start finds a voyage that is whole, or one that says that it is not.
+func TestAVoyageIsMarkedWholeLast(t *testing.T) {
+	for last := range 4 {
+		r := newRig(t)
+		settle(r)
+		n := 0
+		dead := errors.New("the broker is gone")
+		r.store.before = func([]broker.RecordChange) error {
+			if n++; n > last {
+				return dead
+			}
+			return nil
+		}
+		r.world.onCancel = func(string) { panic("a dead broker cancels nothing") }
+		func() {
+			defer func() { _ = recover() }()
+			r.text(t.Context(), "dispatch", `{"title":"t","vesselId":"vsl_one","codeContextMode":"off",`+twoMissions+`}`)
+		}()
+		open, err := dispatch.ReadAll[dispatch.Voyage](r.store.Journal, dispatch.Open)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = slices.DeleteFunc(open, func(v dispatch.Kept[dispatch.Voyage]) bool { return strings.HasPrefix(*v.Value.SourceJobID, "job_of_") })
+		if len(open) != min(last, 1) {
+			t.Fatalf("after %d writes there are %d voyages", last, len(open))
+		}
+		for _, v := range open {
+			missions, err := dispatch.ReadAll[dispatch.Mission](r.store.Journal, dispatch.OfVoyage(v.Value.ID))
+			if err != nil || v.Value.Materialized != (last == 3) || v.Value.Materialized && len(missions) != 2 || len(missions) == 1 {
+				t.Errorf("after %d writes: whole %v with %d missions (%v)", last, v.Value.Materialized, len(missions), err)
+			}
 		}
 	}
-	raw, _ := json.Marshal(args)
-	if got := r.want("update_captain", string(raw), ""); got["Model"] != "gpt-5" {
-		t.Errorf("got %v", got)
-	}
-	r.want("update_captain", `{"captainId":"`+id+`","currentMissionId":"msn_x"}`, broker.CodeServerOwnedField)
-	r.want("update_captain", `{"captainId":"`+id+`","name":"bob"}`, broker.CodeCaptainNameTaken)
-	r.want("update_captain", `{"captainId":"`+id+`","name":"ADA"}`, "")
 }
 
-func TestOfTwoCaptainsOfOneNameOneStays(t *testing.T) {
+func TestADispatchThatCannotBeWrittenIsCancelled(t *testing.T) {
+	for failing := 1; failing <= 3; failing++ {
+		r := newRig(t)
+		settle(r)
+		n := 0
+		r.store.before = func([]broker.RecordChange) error {
+			if n++; n == failing {
+				return errors.New("no space left on device")
+			}
+			return nil
+		}
+		r.want("dispatch", oneMission, broker.CodeOutcomeUnknown)
+		open, err := dispatch.ReadAll[dispatch.Voyage](r.store.Journal, dispatch.InState(string(dispatch.VoyageCancelled)))
+		if err != nil || len(open) != min(failing-1, 1) {
+			t.Errorf("write %d failed: %d voyages were cancelled (%v)", failing, len(open), err)
+		}
+		for _, v := range open {
+			if *v.Value.Reason != string(dispatch.DispatchLost) {
+				t.Errorf("write %d failed: %s", failing, *v.Value.Reason)
+			}
+		}
+	}
+}
+
+func TestACancelledJobCancelsTheVoyageThatItMade(t *testing.T) {
+	for writes := range 4 {
+		r := newRig(t)
+		settle(r)
+		ctx, cancel := context.WithCancel(t.Context())
+		n := 0
+		r.store.before = func([]broker.RecordChange) error {
+			if n++; n == writes+1 {
+				cancel()
+			}
+			return nil
+		}
+		if writes == 3 {
+			r.text(ctx, "dispatch", oneMission)
+			cancel()
+		} else {
+			r.text(ctx, "dispatch", oneMission)
+		}
+		r.store.before = nil
+		// The job actor tells of every cancel, however far the work was.
+		r.family.Cancelled(t.Context(), broker.Job{ID: "job_1", Operation: Operation}, broker.LocalOperator)
+		voyages, err := dispatch.ReadAll[dispatch.Voyage](r.store.Journal, dispatch.OfJob("job_1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range voyages {
+			if v.Value.Status != dispatch.VoyageCancelled || *v.Value.Reason != string(dispatch.Cancelled) {
+				t.Errorf("cancelled at write %d: %s %s", writes, v.Value.Status, *v.Value.Reason)
+			}
+		}
+		told := len(r.world.told)
+		r.family.Cancelled(t.Context(), broker.Job{ID: "job_1", Operation: Operation}, broker.LocalOperator)
+		r.family.Cancelled(t.Context(), broker.Job{ID: "job_of_vyg_open", Operation: "st__work"}, broker.LocalOperator)
+		if len(r.world.told) != told {
+			t.Error("a second cancel did something")
+		}
+	}
+}
+
+func TestAHoldThatComesWhileAJobIsJudgedStopsIt(t *testing.T) {
 	r := newRig(t)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	made := 0
-	for range 20 {
-		wg.Go(func() {
-			if got := r.call("create_captain", `{"name":"Ada","apiKey":"k"}`); got["Id"] != nil {
-				mu.Lock()
-				made++
-				mu.Unlock()
+	settle(r)
+	r.world.hold = broker.Refuse(broker.CodeDispatchHold, "Dispatch is on hold.", map[string]any{"SetBy": "ops-1"})
+	r.untouched("a held dispatch", func() { r.want("dispatch", oneMission, broker.CodeDispatchHold) })
+}
+
+func TestARefThatIsMissingIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	r := newRig(t)
+	settle(r)
+	for verb, arguments := range map[string]string{
+		"dispatch":       `{"title":"t","vesselId":"vsl_one","codeContextMode":"off","missions":[{"title":"a","description":"d"},{"title":"b","description":"d","startFromRef":"gone"}]}`,
+		"create_mission": `{"title":"t","description":"d","vesselId":"vsl_one","startFromRef":"gone"}`,
+	} {
+		r.untouched(verb, func() {
+			if got := r.want(verb, arguments, broker.CodeStartFromRefMissing); got["StartFromRef"] != "gone" {
+				t.Errorf("got %v", got)
 			}
 		})
 	}
-	wg.Wait()
-	if len(r.store.rows) != 2 || made != 1 || len(r.around.secrets) != 1 { // the captain and the claim of its name
-		t.Errorf("%d records, %d said to be made, %d keys", len(r.store.rows), made, len(r.around.secrets))
-	}
 }
 
-func TestANameIsFreeAgainWhenNobodyBearsIt(t *testing.T) {
+// TestARefThatIsGoneWhenTheJobRunsCancelsItsVoyage: it was there when the
+// request was accepted.
+func TestARefThatIsGoneWhenTheJobRunsCancelsItsVoyage(t *testing.T) {
 	r := newRig(t)
-	id := r.add("create_captain", `{"name":"Ada"}`)
-	r.want("update_captain", `{"captainId":"`+id+`","name":"Eva"}`, "")
-	other := r.add("create_captain", `{"name":"Ada"}`)
-	r.want("delete_captain", `{"captainId":"`+other+`"}`, "")
-	r.add("create_captain", `{"name":"Ada"}`)
-	// A broker that stopped between the claim and the captain.
-	r.store.rows[kindName+" default/bob"] = broker.Record{Kind: kindName, ID: "default/bob", Revision: 1, Value: json.RawMessage(`{"captain":"cpt_gone","at":"2026-05-04T09:00:00Z"}`)}
-	r.want("create_captain", `{"name":"Bob"}`, broker.CodeCaptainNameTaken)
-	r.now = r.now.Add(claimFor)
-	r.add("create_captain", `{"name":"Bob"}`)
-}
-
-func TestAChangeThatMetAnotherIsMadeAgain(t *testing.T) {
-	r := newRig(t)
-	id := r.add("add_vessel", `{"name":"a","repoUrl":"https://example.com/a"}`)
-	r.store.before = func(broker.RecordChange) {
-		r.store.before = nil
-		if _, err := r.store.Put(t.Context(), broker.RecordChange{Kind: kindVessel, ID: id, Value: json.RawMessage(strings.Replace(string(r.store.rows["vessel "+id].Value), `"main"`, `"trunk"`, 1))}); err != nil {
-			t.Error(err)
+	settle(r)
+	n := 0
+	r.store.before = func([]broker.RecordChange) error {
+		if n++; n == 2 {
+			delete(r.world.refs, "main")
 		}
+		return nil
 	}
-	if got := r.call("update_vessel", `{"vesselId":"`+id+`","styleGuide":"tabs"}`); got["DefaultBranch"] != "trunk" || got["StyleGuide"] != "tabs" {
-		t.Errorf("got %v", got)
+	r.want("dispatch", `{"title":"t","vesselId":"vsl_one","codeContextMode":"off",`+twoMissions+`}`, broker.CodeStartFromRefMissing)
+	voyages, err := dispatch.ReadAll[dispatch.Voyage](r.store.Journal, dispatch.OfJob("job_1"))
+	if err != nil || len(voyages) != 1 || voyages[0].Value.Status != dispatch.VoyageCancelled || voyages[0].Value.Materialized {
+		t.Errorf("%+v (%v)", voyages, err)
 	}
 }
 
-func TestAJournalThatFailsIsNoMissingRecord(t *testing.T) {
+func TestServerPathsOfADispatchAreTheGlobalAdministrators(t *testing.T) {
 	r := newRig(t)
-	id := r.add("add_vessel", `{"name":"a","repoUrl":"https://example.com/a"}`)
-	r.store.fail = errors.New("the disk is gone")
-	for _, verb := range []string{"get_vessel", "delete_vessel"} {
-		if got := r.want(verb, `{"vesselId":"`+id+`"}`, broker.CodeInternal); strings.Contains(fmt.Sprint(got), "disk") {
+	settle(r)
+	r.who = broker.Principal{Tenant: "default", User: "ana", Role: broker.TenantAdministrator}
+	r.untouched("a dispatch", func() {
+		got := r.want("dispatch", `{"title":"t","vesselId":"vsl_one","codeContextMode":"off","missions":[{"title":"a","description":"d","prestagedFiles":[{"sourcePath":"/etc/motd","destPath":"motd"}]}]}`, broker.CodeServerPath)
+		if fmt.Sprint(got["Arguments"]) != "[missions.prestagedFiles]" {
 			t.Errorf("got %v", got)
 		}
-	}
-	r.want("add_vessel", `{"name":"b","repoUrl":"https://example.com/b"}`, broker.CodeInternal)
+	})
 }

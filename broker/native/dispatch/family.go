@@ -3,31 +3,23 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
 	"berth/broker"
+	"berth/broker/catalog"
 	"berth/broker/dispatch"
 	"berth/broker/native"
 )
 
-// The kinds of the records.
-const (
-	kindVessel  = "vessel"
-	kindCaptain = "captain"
-	kindMission = "mission"
-	kindName    = "captainName" // id: tenant and name
-)
-
-// Store keeps records; *journal.Journal satisfies it.
+// Store keeps records and lists jobs; *journal.Journal satisfies it.
 type Store interface {
-	Put(ctx context.Context, c broker.RecordChange) (broker.Record, error)
-	Record(kind, id string) (broker.Record, error)
-	Records(q broker.RecordQuery) ([]broker.Record, error)
+	dispatch.Reader
+	PutAll(ctx context.Context, changes ...broker.RecordChange) ([]broker.Record, error)
+	Jobs(f broker.JobFilter) (broker.JobPage, error)
 }
 
 // Secrets keeps credentials by name; an empty one is deleted. Has never reads
@@ -47,12 +39,83 @@ type Places interface {
 	RemoveClone(ctx context.Context, vesselID string) (warning string)
 }
 
-// Options is what the family needs. All are required.
+// Runner carries missions out. What a caller may see was looked at before it is
+// asked; what a state allows it judges itself and refuses.
+type Runner interface {
+	// Wake says that records have changed. It never blocks.
+	Wake()
+	// CancelMission kills the mission's process, then ends it Cancelled; one that
+	// is Cancelled already is given as it is.
+	CancelMission(ctx context.Context, by broker.Principal, id string) (dispatch.Mission, error)
+	// CancelVoyage ends a voyage and gives the missions that it cancelled.
+	CancelVoyage(ctx context.Context, by broker.Principal, id string, reason dispatch.FailureReason) (dispatch.Voyage, []string, error)
+	// StopCaptain ends what a captain works on.
+	StopCaptain(ctx context.Context, by broker.Principal, id string) error
+	// StopAll is StopCaptain of each; failed has, by captain, what did not work.
+	StopAll(ctx context.Context, by broker.Principal) (stopped int, failed map[string]error)
+	// RetryLanding lands a mission again and gives it as it ended.
+	RetryLanding(ctx context.Context, by broker.Principal, id string) (dispatch.Mission, error)
+	// Running reports whether a process of a mission is there, or a step of its
+	// procedure goes on.
+	Running(missionID string) bool
+	// Reclaim removes the worktree of a dock.
+	Reclaim(ctx context.Context, by broker.Principal, dockID string) error
+	// Repair makes the worktree of a dock anew from its branch. A
+	// *dispatch.Fault start_from_ref_missing says that the branch is gone.
+	Repair(ctx context.Context, by broker.Principal, dockID string) (dispatch.Dock, error)
+}
+
+// Papers is what is kept of missions in files, and read from their docks.
+type Papers interface {
+	// Log gives lines of a mission's log from a line on, how many they are and
+	// how many there are in all; nothing when there is no log.
+	Log(missionID string, offset, lines int) (text string, got, total int, err error)
+	// Diff is the saved one; false: none is.
+	Diff(missionID string) (text string, ok bool, err error)
+	// LiveDiff is what a dock has now that a commit has not.
+	LiveDiff(ctx context.Context, v dispatch.Vessel, d dispatch.Dock, since string) (text string, err error)
+	// Output is the agent's final message, or what there is of it while it works.
+	Output(missionID string) (text string, finalized bool, err error)
+	// Remove removes what is kept of a mission.
+	Remove(missionID string) error
+	DockStatus(ctx context.Context, d dispatch.Dock) (status string, dirty bool, err error)
+}
+
+// Refs answers for the commits of a vessel's repository.
+type Refs interface {
+	// Resolve gives the commit that a branch, a tag or an id names. A
+	// *dispatch.Fault start_from_ref_missing says that there is none; any other
+	// error, that it could not be found out.
+	Resolve(ctx context.Context, v dispatch.Vessel, ref string) (commit string, err error)
+	// Landed reports whether a commit is in the history of the default branch.
+	Landed(ctx context.Context, v dispatch.Vessel, commit string) (bool, error)
+}
+
+// Claims tells the board of a dispatch.
+type Claims interface {
+	// Dispatched posts a note when others than the participant have claimed the
+	// vessel. title is the voyage's.
+	Dispatched(ctx context.Context, by broker.Principal, participant string, v dispatch.Vessel, title string) error
+}
+
+// Options is what the family needs. Random, Secrets and Places are required.
 type Options struct {
 	native.Options
 	Random  io.Reader // of ids
 	Secrets Secrets
 	Places  Places
+
+	// What missions are carried out with. Without Runner the family is that of
+	// vessels alone; with it Papers and Within are required.
+	Runner Runner
+	Papers Papers
+	Refs   Refs   // nil: nothing is known of commits
+	Index  Index  // nil: no code index is looked at
+	Claims Claims // nil: there is no board
+	// Hold refuses a dispatch while an operator holds it; nil never does.
+	Hold func(operation string) *broker.Refusal
+	// Within limits a context, as context.WithTimeout does.
+	Within func(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc)
 }
 
 // Family is the native family dispatch.
@@ -67,15 +130,25 @@ var administrators = []broker.Role{broker.GlobalAdministrator}
 
 // New makes the family.
 func New(store Store, opts Options) *Family {
-	f := &Family{store: store, opts: opts}
-	return f.with(slices.Concat(f.vesselVerbs(), f.captainVerbs()))
+	f := newFamily(store, opts)
+	return f.with(slices.Concat(f.vesselVerbs(), f.captainVerbs(), f.captainWorkVerbs(), f.dispatchVerbs(), f.voyageVerbs(), f.missionVerbs(), f.missionTextVerbs(), f.dockVerbs()))
 }
 
 // NewVessels makes the family of a broker that dispatches nothing: the verbs of
 // vessels alone.
 func NewVessels(store Store, opts Options) *Family {
-	f := &Family{store: store, opts: opts}
+	f := newFamily(store, opts)
 	return f.with(f.vesselVerbs())
+}
+
+func newFamily(store Store, opts Options) *Family {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	now := opts.Now
+	// As precise as every time that leaves Berth.
+	opts.Now = func() time.Time { return now().UTC().Truncate(time.Millisecond) }
+	return &Family{store: store, opts: opts}
 }
 
 func (f *Family) with(listed []native.Verb) *Family {
@@ -87,6 +160,11 @@ func (f *Family) with(listed []native.Verb) *Family {
 	}
 	f.Verbs = native.NewFamily("dispatch", f.opts.Options, verbs...)
 	return f
+}
+
+// verb is one of the family, by its entry's parts.
+func verb(effects broker.Effects, answer func(context.Context, native.Ask) (any, error), name, title, description string, properties ...property) native.Verb {
+	return native.Verb{Name: name, Effects: effects, Answer: answer, Entry: entry(name, title, description, properties...), Facts: catalog.Facts{}}
 }
 
 // entry is the listed form of a verb. properties are the members of the
@@ -126,145 +204,41 @@ func clearable(name, description string) property {
 	return property{name, `{"type":"string","emptyStringClears":true,"description":` + quoted(description+" An empty string clears it.") + `}`}
 }
 
+func boolean(name, description string) property {
+	return property{name, `{"type":"boolean","description":` + quoted(description) + `}`}
+}
+
+func integer(name, description string) property {
+	return property{name, `{"type":"integer","description":` + quoted(description) + `}`}
+}
+
 func quoted(s string) string {
 	raw, _ := json.Marshal(s) // text
 	return string(raw)
 }
 
-// record is what the family keeps: one of the types of berth/broker/dispatch.
-type record interface {
-	dispatch.Vessel | dispatch.Captain | dispatch.Mission
-}
-
-// read gives a record that the caller may know of; another's reads as one that
-// never existed.
-func read[R record](f *Family, kind, id string, who broker.Principal, owner func(R) dispatch.Owner, missing broker.Code) (r R, revision uint64, err error) {
-	stored, err := f.store.Record(kind, id)
-	switch {
-	case errors.Is(err, broker.ErrRecordNotFound):
-		return r, 0, notFound(kind, missing, id)
-	case err != nil:
-		return r, 0, unreadable(err)
-	}
-	if err := json.Unmarshal(stored.Value, &r); err != nil {
-		return r, 0, unreadable(err)
-	}
-	if !owner(r).Readable(who) {
-		return r, 0, notFound(kind, missing, id)
-	}
-	return r, stored.Revision, nil
-}
-
-// maxEcho is how much of an id that names nothing is repeated, in bytes.
-const maxEcho = 64
-
-func notFound(kind string, code broker.Code, id string) *broker.Refusal {
-	if len(id) > maxEcho {
-		id = strings.ToValidUTF8(id[:maxEcho], "") + "..."
-	}
-	word := strings.ToUpper(kind[:1]) + kind[1:]
-	return broker.Refuse(code, word+" not found", map[string]any{word + "Id": id})
-}
-
-// unreadable refuses what the journal could not give or take. The cause is the
-// log's.
-func unreadable(err error) error { return fmt.Errorf("the journal: %w", err) }
-
-// newID makes an id of a kind.
-func (f *Family) newID(prefix string, now time.Time) (string, error) {
-	return broker.NewID(prefix, now, f.opts.Random)
-}
-
-// put writes a record at the revision that was read; 0: it is new.
-func put[R record](ctx context.Context, f *Family, kind, id string, revision uint64, r R, keys []string, events ...broker.Event) error {
-	value, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("encode the %s: %w", kind, err)
-	}
-	_, err = f.store.Put(ctx, broker.RecordChange{Kind: kind, ID: id, If: &revision, Value: value, Keys: keys, Events: events})
-	return err
-}
-
-// tries is how often a change is made again that met a newer record.
-const tries = 8
-
-// change reads a record, has it changed, and writes it where it was read.
-func change[R record](ctx context.Context, f *Family, kind, id string, get func() (R, uint64, error), step func(R) (R, []broker.Event, error), keys func(R) []string) (R, error) {
-	for try := 1; ; try++ {
-		r, revision, err := get()
-		if err != nil {
-			return r, err
-		}
-		next, events, err := step(r)
-		if err != nil {
-			return r, err
-		}
-		err = put(ctx, f, kind, id, revision, next, keys(next), events...)
-		if err == nil || try == tries || !errors.Is(err, broker.ErrRecordRevision) {
-			return next, err
-		}
-	}
-}
-
-// remove deletes a record where it was read.
-func (f *Family) remove(ctx context.Context, kind, id string, revision uint64, event broker.Event) error {
-	_, err := f.store.Put(ctx, broker.RecordChange{Kind: kind, ID: id, If: &revision, Events: []broker.Event{event}})
-	return err
-}
-
-// event tells of a change of a record.
-func event(word, kind, id string, owner dispatch.Owner, who broker.Principal, message string) broker.Event {
-	payload, _ := json.Marshal(map[string]string{"By": who.Key()}) // text
-	return broker.Event{EventType: kind + "." + word, EntityType: kind, EntityID: id, TenantID: owner.TenantID, Message: message, Payload: payload}
-}
-
-// deletion is the answer to the deletion of many (contracts/native.md section 1.11).
-type deletion struct {
-	Status  string    `json:"Status"`
-	Deleted int       `json:"Deleted"`
-	Skipped []skipped `json:"Skipped"`
-}
-
-type skipped struct {
-	ID     string `json:"Id"`
-	Reason string `json:"Reason"`
-}
-
-// deleteMany deletes one after the other; one that cannot be deleted does not
-// stop the rest.
-func deleteMany(ctx context.Context, ask native.Ask, one func(ctx context.Context, who broker.Principal, id string) error) (any, error) {
-	var args struct {
-		IDs []string `json:"ids"`
-	}
-	if err := ask.Decode(&args); err != nil {
-		return nil, err
-	}
-	out := deletion{Status: "Deleted", Skipped: []skipped{}}
-	for _, id := range args.IDs {
-		err := one(ctx, ask.Call.Principal, id)
-		var refusal *broker.Refusal
-		switch {
-		case err == nil:
-			out.Deleted++
-		case errors.As(err, &refusal):
-			out.Skipped = append(out.Skipped, skipped{id, string(refusal.Code)})
-		default:
-			return nil, err
-		}
-	}
-	switch {
-	case out.Deleted == 0:
-		out.Status = "NoneDeleted"
-	case len(out.Skipped) > 0:
-		out.Status = "PartiallyDeleted"
-	}
-	return out, nil
-}
-
-// idsEntry is the schema of the deletion of many.
-var idsProperty = property{"*ids", `{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":500,"description":"The ids, each deleted by itself."}`}
+// idsProperty is the schema of the deletion of many.
+var idsProperty = property{"*ids", `{"type":"array","items":{"type":"string"},"maxItems":500,"description":"The ids, each deleted by itself."}`}
 
 // notBuilt refuses arguments that the contract has and this build does not.
 func notBuilt(names ...string) *broker.Refusal {
 	return broker.Refuse(broker.CodeNotBuilt, "This build has no "+strings.Join(names, ", ")+"; nothing was written.", map[string]any{"Arguments": names})
+}
+
+// invalid refuses the value of an argument.
+func invalid(argument, problem string) *broker.Refusal {
+	return broker.Refuse(broker.CodeInvalid, "The argument "+argument+" "+problem+"; nothing was written.", map[string]any{"Argument": argument})
+}
+
+// idOf reads the id that a verb is about.
+func idOf(ask native.Ask, argument string) (string, error) {
+	var args map[string]json.RawMessage
+	if err := ask.Decode(&args); err != nil {
+		return "", err
+	}
+	var id string
+	if err := json.Unmarshal(args[argument], &id); err != nil {
+		return "", broker.Refuse(broker.CodeInvalidArguments, "The arguments do not fit this verb.", nil)
+	}
+	return strings.TrimSpace(id), nil
 }

@@ -2,7 +2,7 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -63,65 +63,25 @@ var vesselID = text("*vesselId", "The Id of the vessel, such as vsl_mp1a2b3c_9fQ
 
 func (f *Family) vesselVerbs() []native.Verb {
 	return []native.Verb{
-		{Name: "add_vessel", Effects: broker.Write, Answer: f.addVessel,
-			Entry: entry("add_vessel", "Add a vessel", "Register a repository that missions can work on. Nothing is cloned yet.", vesselProperties("*")...)},
-		{Name: "get_vessel", Effects: broker.Read, Answer: f.getVessel,
-			Entry: entry("get_vessel", "A vessel", "One vessel: its repository, branches and rules.", vesselID)},
-		{Name: "update_vessel", Effects: broker.Write, Answer: f.updateVessel,
-			Entry: entry("update_vessel", "Change a vessel", "Change the given fields of a vessel; the others stay.", append([]property{vesselID, text("localPath", "Where the broker keeps its bare clone.")}, vesselProperties("")...)...)},
-		{Name: "update_vessel_context", Effects: broker.Write, Answer: f.updateVessel,
-			Entry: entry("update_vessel_context", "Change what missions are told", "Change the project context and the style guide of a vessel.", vesselID,
-				clearable("projectContext", "What every mission should know of the project."), clearable("styleGuide", "How code of the project is written."))},
-		{Name: "delete_vessel", Effects: broker.Destroy, Answer: f.deleteVessel,
-			Entry: entry("delete_vessel", "Delete a vessel", "Delete a vessel and the bare clone that the broker made of it. Refused while a mission works on it.", vesselID)},
-		{Name: "delete_vessels", Effects: broker.Destroy, Answer: func(ctx context.Context, ask native.Ask) (any, error) {
-			return deleteMany(ctx, ask, func(ctx context.Context, who broker.Principal, id string) error {
-				_, err := f.dropVessel(ctx, who, id)
-				return err
-			})
-		}, Entry: entry("delete_vessels", "Delete vessels", "Delete several vessels, each by itself.", idsProperty)},
+		verb(broker.Write, f.addVessel, "add_vessel", "Add a vessel", "Register a repository that missions can work on. Nothing is cloned yet.", vesselProperties("*")...),
+		verb(broker.Read, f.getVessel, "get_vessel", "A vessel", "One vessel: its repository, branches and rules.", vesselID),
+		verb(broker.Write, f.updateVessel, "update_vessel", "Change a vessel", "Change the given fields of a vessel; the others stay.",
+			append([]property{vesselID, text("localPath", "Where the broker keeps its bare clone.")}, vesselProperties("")...)...),
+		verb(broker.Write, f.updateVessel, "update_vessel_context", "Change what missions are told", "Change the project context and the style guide of a vessel.", vesselID,
+			clearable("projectContext", "What every mission should know of the project."), clearable("styleGuide", "How code of the project is written.")),
+		verb(broker.Destroy, f.deleteVessel, "delete_vessel", "Delete a vessel", "Delete a vessel and the bare clone that the broker made of it. Refused while a mission works on it.", vesselID),
+		verb(broker.Destroy, f.deleteMany(func(ctx context.Context, who broker.Principal, id string) error {
+			_, err := f.dropVessel(ctx, who, id)
+			return err
+		}), "delete_vessels", "Delete vessels", "Delete several vessels, each by itself.", idsProperty),
 	}
-}
-
-func vesselOwner(v dispatch.Vessel) dispatch.Owner { return v.Owner }
-
-func vesselKeys(v dispatch.Vessel) []string { return []string{"tenant/" + v.TenantID} }
-
-func (f *Family) vessel(who broker.Principal, id string) (dispatch.Vessel, uint64, error) {
-	return read(f, kindVessel, id, who, vesselOwner, broker.CodeVesselNotFound)
 }
 
 // Vessel gives a vessel that a principal may know of, or refuses it.
 func (f *Family) Vessel(who broker.Principal, id string) (dispatch.Vessel, error) {
-	v, _, err := f.vessel(who, id)
-	return v, err
+	kept, err := read[dispatch.Vessel](f, who, id)
+	return kept.Value, err
 }
-
-// Vessels gives a page of the vessels that a principal may know of, and how many
-// there are.
-func (f *Family) Vessels(who broker.Principal, p broker.PageRequest) ([]json.RawMessage, int, error) {
-	list, err := f.store.Records(broker.RecordQuery{Kind: kindVessel, Newest: !p.OldestFirst, Limit: maxVessels})
-	if err != nil {
-		return nil, 0, unreadable(err)
-	}
-	out, total := []json.RawMessage{}, 0
-	for _, r := range list {
-		var v dispatch.Vessel
-		if err := json.Unmarshal(r.Value, &v); err != nil {
-			return nil, 0, unreadable(err)
-		}
-		if !v.Readable(who) {
-			continue
-		}
-		if total++; total > p.Offset() && len(out) < p.Size {
-			out = append(out, r.Value)
-		}
-	}
-	return out, total, nil
-}
-
-// maxVessels is how many vessels a list reaches.
-const maxVessels = 10_000
 
 // secretOf names the token of a vessel, or the key of a captain.
 func secretOf(kind, id string) string { return kind + "-" + id }
@@ -144,12 +104,15 @@ func (f *Family) addVessel(ctx context.Context, ask native.Ask) (any, error) {
 	if dir, ok := f.opts.Places.LocalClone(v.RepoURL); ok && v.WorkingDirectory == nil {
 		v.WorkingDirectory = &dir // LocalPath stays unset: removal deletes what stands there
 	}
-	if err := f.keepSecret(kindVessel, id, args.GitHubToken); err != nil {
+	if err := f.keepSecret(dispatch.KindVessel, id, args.GitHubToken); err != nil {
 		return nil, err
 	}
-	v.HasGitHubToken = f.opts.Secrets.HasSecret(secretOf(kindVessel, id))
-	if err := put(ctx, f, kindVessel, id, 0, v, vesselKeys(v), event("added", kindVessel, id, v.Owner, who, "The vessel "+v.Name+" was added.")); err != nil {
-		return nil, err
+	v.HasGitHubToken = f.opts.Secrets.HasSecret(secretOf(dispatch.KindVessel, id))
+	err = f.write(ctx, func() ([]broker.RecordChange, error) {
+		return changes(put(v, 0, happened(v, "added", who, "The vessel "+v.Name+" was added.")))
+	})
+	if err != nil {
+		return nil, f.unkept(dispatch.KindVessel, id, err)
 	}
 	return v, nil
 }
@@ -160,6 +123,15 @@ func (f *Family) keepSecret(kind, id string, value *string) error {
 		return nil
 	}
 	return f.opts.Secrets.SetSecret(secretOf(kind, id), strings.TrimSpace(*value))
+}
+
+// unkept removes the credential of a record that was not written, and gives why
+// it was not. Of one that may have been written it stays.
+func (f *Family) unkept(kind, id string, err error) error {
+	if broker.AsRefusal(err).Code == broker.CodeOutcomeUnknown {
+		return err
+	}
+	return errors.Join(err, f.opts.Secrets.SetSecret(secretOf(kind, id), ""))
 }
 
 // check judges what was given; what was not is not looked at.
@@ -206,9 +178,6 @@ func (a vesselFields) checkPlaces(who broker.Principal) *broker.Refusal {
 	}
 	if slices.Sort(server); len(server) > 0 && who.Role != broker.GlobalAdministrator {
 		return broker.Refuse(broker.CodeServerPath, "Only a global administrator may name a path of the broker's host; nothing was written.", map[string]any{"Arguments": server})
-	}
-	invalid := func(argument, problem string) *broker.Refusal {
-		return broker.Refuse(broker.CodeInvalid, "The argument "+argument+" "+problem+"; nothing was written.", map[string]any{"Argument": argument})
 	}
 	for name, p := range map[string]*string{"workingDirectory": a.WorkingDirectory, "localPath": a.LocalPath} {
 		if set(p) && !path.IsAbs(*p) {
@@ -269,28 +238,11 @@ func (a vesselFields) apply(v dispatch.Vessel, now time.Time) dispatch.Vessel {
 }
 
 func (f *Family) getVessel(_ context.Context, ask native.Ask) (any, error) {
-	id, err := idOf(ask, "vesselId")
+	kept, err := named[dispatch.Vessel](f, ask, "vesselId")
 	if err != nil {
 		return nil, err
 	}
-	v, _, err := f.vessel(ask.Call.Principal, id)
-	if err != nil {
-		return nil, err
-	}
-	return v, nil
-}
-
-// idOf reads the id that a verb is about.
-func idOf(ask native.Ask, argument string) (string, error) {
-	var args map[string]json.RawMessage
-	if err := ask.Decode(&args); err != nil {
-		return "", err
-	}
-	var id string
-	if err := json.Unmarshal(args[argument], &id); err != nil {
-		return "", broker.Refuse(broker.CodeInvalidArguments, "The arguments do not fit this verb.", nil)
-	}
-	return strings.TrimSpace(id), nil
+	return kept.Value, nil
 }
 
 func (f *Family) updateVessel(ctx context.Context, ask native.Ask) (any, error) {
@@ -298,26 +250,28 @@ func (f *Family) updateVessel(ctx context.Context, ask native.Ask) (any, error) 
 	if err := ask.Decode(&args); err != nil {
 		return nil, err
 	}
-	id, err := idOf(ask, "vesselId")
-	if err != nil {
-		return nil, err
-	}
 	who := ask.Call.Principal
-	if _, _, err := f.vessel(who, id); err != nil { // nothing of the arguments is judged for whom it does not exist
+	kept, err := named[dispatch.Vessel](f, ask, "vesselId")
+	if err != nil { // nothing of the arguments is judged for whom it does not exist
 		return nil, err
 	}
 	if refusal := args.check(who); refusal != nil {
 		return nil, refusal
 	}
-	if err := f.keepSecret(kindVessel, id, args.GitHubToken); err != nil {
+	id := kept.Value.ID
+	if err := f.keepSecret(dispatch.KindVessel, id, args.GitHubToken); err != nil {
 		return nil, err
 	}
-	return change(ctx, f, kindVessel, id, func() (dispatch.Vessel, uint64, error) { return f.vessel(who, id) },
-		func(v dispatch.Vessel) (dispatch.Vessel, []broker.Event, error) {
-			v = args.apply(v, ask.Now)
-			v.HasGitHubToken = f.opts.Secrets.HasSecret(secretOf(kindVessel, id))
-			return v, []broker.Event{event("updated", kindVessel, id, v.Owner, who, "The vessel "+v.Name+" was changed.")}, nil
-		}, vesselKeys)
+	v, err := change(ctx, f, who, id, "updated", "The vessel "+kept.Value.Name+" was changed.", func(v dispatch.Vessel) (dispatch.Vessel, error) {
+		v = args.apply(v, ask.Now)
+		v.HasGitHubToken = f.opts.Secrets.HasSecret(secretOf(dispatch.KindVessel, id))
+		return v, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.wake()
+	return v, nil
 }
 
 // deletedVessel is the answer to its deletion.
@@ -341,33 +295,30 @@ func (f *Family) deleteVessel(ctx context.Context, ask native.Ask) (any, error) 
 
 // dropVessel deletes a vessel on which nobody works, then what was cloned of it.
 func (f *Family) dropVessel(ctx context.Context, who broker.Principal, id string) (warnings []string, err error) {
-	v, revision, err := f.vessel(who, id)
+	err = f.write(ctx, func() ([]broker.RecordChange, error) {
+		kept, err := read[dispatch.Vessel](f, who, id)
+		if err != nil {
+			return nil, err
+		}
+		missions, err := list[dispatch.Mission](f, dispatch.OfVessel(id))
+		if err != nil {
+			return nil, err
+		}
+		missions = slices.DeleteFunc(missions, func(m dispatch.Kept[dispatch.Mission]) bool { return !m.Value.Status.Open() })
+		if len(missions) > 0 { // also those that wait: nothing could become of them
+			return nil, broker.Refuse(broker.CodeVesselBusy, "Missions of this vessel go on; nothing was deleted.", map[string]any{"VesselId": id, "Missions": len(missions)})
+		}
+		return changes(remove(kept, happened(kept.Value, "deleted", who, "The vessel "+kept.Value.Name+" was deleted.")))
+	})
 	if err != nil {
 		return nil, err
 	}
-	if n, err := f.liveMissions("vessel/" + id); err != nil {
-		return nil, err
-	} else if n > 0 {
-		return nil, broker.Refuse(broker.CodeVesselBusy, "Missions work on this vessel; nothing was deleted.", map[string]any{"VesselId": id, "Missions": n})
-	}
-	if err := f.remove(ctx, kindVessel, id, revision, event("deleted", kindVessel, id, v.Owner, who, "The vessel "+v.Name+" was deleted.")); err != nil {
-		return nil, err
-	}
 	warnings = []string{}
-	if err := f.opts.Secrets.SetSecret(secretOf(kindVessel, id), ""); err != nil {
+	if err := f.opts.Secrets.SetSecret(secretOf(dispatch.KindVessel, id), ""); err != nil {
 		warnings = append(warnings, "Its token could not be removed from the state directory.")
 	}
 	if w := f.opts.Places.RemoveClone(ctx, id); w != "" {
 		warnings = append(warnings, w)
 	}
 	return warnings, nil
-}
-
-// liveMissions counts the missions of a list that an agent works on.
-func (f *Family) liveMissions(key string) (int, error) {
-	list, err := f.store.Records(broker.RecordQuery{Kind: kindMission, Key: key + "/live", Limit: 1000})
-	if err != nil {
-		return 0, unreadable(err)
-	}
-	return len(list), nil
 }

@@ -215,8 +215,3 @@ func (s *Service) pageOfJobs(filter broker.JobFilter, q Query) ([]broker.Job, in
 	slices.Reverse(page.Jobs)
 	return page.Jobs, all.Total, err
 }
-
-// newestFirst orders ended jobs by their end.
-func newestFirst(jobs []broker.Job) {
-	slices.SortStableFunc(jobs, func(a, b broker.Job) int { return b.CompletedAt.Compare(*a.CompletedAt) })
-}

@@ -19,7 +19,7 @@ const inboxEntry = `{"name":"inbox","title":"What waits for an operator",` +
 const enumerateEntry = `{"name":"enumerate","title":"List records",` +
 	`"description":"A page of records of one type, with filters. A filter that the type does not have is ignored. Payloads come as a length unless includePayload is set.",` +
 	`"inputSchema":{"type":"object","properties":{` +
-	`"entityType":{"type":"string","description":"What to list: events, jobs, signals or vessels, singular too; another type is refused with the list of those that this broker keeps."},` +
+	`"entityType":{"type":"string","description":"What to list: captains, docks, events, jobs, missions, signals, vessels or voyages, singular too; another type is refused with the list of those that this broker keeps."},` +
 	`"pageNumber":{"type":"integer","default":1,"description":"Which page, from 1."},` +
 	`"pageSize":{"type":"integer","default":10,"description":"Records on a page, 1 to 1000; a number outside is taken as the nearest one inside."},` +
 	`"order":{"type":"string","enum":["CreatedDescending","CreatedAscending"],"default":"CreatedDescending"},` +

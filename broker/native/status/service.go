@@ -1,7 +1,9 @@
 package status
 
 import (
+	"cmp"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +31,25 @@ type Options struct {
 	// latest signals, newest first. A nil function is not known.
 	Hold    func() *hold.View
 	Signals func() (any, error)
+	// Work counts captains, voyages and missions; nil: nobody does. Waiting are
+	// more things that wait for an operator.
+	Work    func() (Work, error)
+	Waiting func() ([]Waits, error)
+}
+
+// Work is how the work of captains stands.
+type Work struct {
+	TotalCaptains, IdleCaptains, WorkingCaptains, StalledCaptains int
+
+	ActiveVoyages    int
+	MissionsByStatus map[string]int
+	Voyages          []any // those that go on, the newest first
+}
+
+// Waits is something that waits for an operator, and since when.
+type Waits struct {
+	Item
+	At time.Time
 }
 
 // Service answers for the tools and for the operator API.
@@ -47,8 +68,8 @@ func New(o Options) *Service {
 	return s
 }
 
-// Report is the answer of `status`. A null is a number that nobody measured:
-// this broker has no captains, voyages or missions.
+// Report is the answer of `status`. A null is a number that nobody measured: a
+// broker that dispatches nothing has no captains, voyages or missions.
 type Report struct {
 	TotalCaptains            *int
 	IdleCaptains             *int
@@ -75,6 +96,12 @@ func (s *Service) Report() Report {
 		r.UnreadableJournalRecords = &all.Unreadable
 	}
 	r.RecentSignals = known(s.opts.Signals)
+	if s.opts.Work != nil {
+		if w, err := s.opts.Work(); err == nil {
+			r.TotalCaptains, r.IdleCaptains, r.WorkingCaptains, r.StalledCaptains = &w.TotalCaptains, &w.IdleCaptains, &w.WorkingCaptains, &w.StalledCaptains
+			r.ActiveVoyages, r.MissionsByStatus, r.Voyages = &w.ActiveVoyages, w.MissionsByStatus, w.Voyages
+		}
+	}
 	if s.opts.Hold != nil {
 		r.DispatchHold = s.opts.Hold()
 	}
@@ -124,11 +151,46 @@ func (s *Service) Inbox() (Inbox, error) {
 	if err != nil {
 		return Inbox{}, native.Unreadable(s.opts.Log, err)
 	}
-	box := Inbox{Count: len(lost.Jobs), WarningCount: len(lost.Jobs), Items: []Item{}}
-	newestFirst(lost.Jobs)
-	for _, j := range lost.Jobs[:min(len(lost.Jobs), maxItems)] {
-		box.Items = append(box.Items, Item{Kind: "job_lost", Severity: "Warning", Title: "Job lost: " + j.Operation,
-			Detail: strings.TrimSpace(j.FailureMessage), EntityType: "job", EntityID: j.ID, Href: "/api/v1/jobs/" + j.ID})
+	waiting := []Waits{}
+	for _, j := range lost.Jobs {
+		waiting = append(waiting, Waits{At: *j.CompletedAt, Item: Item{Kind: "job_lost", Severity: warning, Title: "Job lost: " + j.Operation,
+			Detail: strings.TrimSpace(j.FailureMessage), EntityType: "job", EntityID: j.ID, Href: "/api/v1/jobs/" + j.ID}})
 	}
-	return box, nil
+	if s.opts.Waiting != nil {
+		more, err := s.opts.Waiting()
+		if err != nil {
+			return Inbox{}, err
+		}
+		waiting = append(waiting, more...)
+	}
+	return boxed(waiting), nil
+}
+
+// The severities, the gravest first.
+const (
+	critical = "Critical"
+	warning  = "Warning"
+	info     = "Info"
+)
+
+var severities = []string{critical, warning, info}
+
+// boxed is an inbox of these.
+func boxed(waiting []Waits) Inbox {
+	slices.SortStableFunc(waiting, func(a, b Waits) int {
+		return cmp.Or(cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)), b.At.Compare(a.At))
+	})
+	box := Inbox{Count: len(waiting), Items: []Item{}}
+	for _, w := range waiting {
+		switch w.Severity {
+		case critical:
+			box.CriticalCount++
+		case warning:
+			box.WarningCount++
+		}
+		if len(box.Items) < maxItems {
+			box.Items = append(box.Items, w.Item)
+		}
+	}
+	return box
 }

@@ -33,7 +33,10 @@
       waiting.set(id, html);
       return;
     }
+    const up = el.querySelector(".tail")?.scrollTop ?? 0; // 0 is the end, where a new line belongs
     el.replaceChildren(...fresh.body.childNodes);
+    const tail = el.querySelector(".tail");
+    if (tail) tail.scrollTop = up;
   };
 
   const retry = () => setTimeout(() => { for (const [id, html] of [...waiting]) swap(id, html); }, 0);
