@@ -48,6 +48,9 @@ func Main(name string, args []string, in io.Reader, out, errOut io.Writer) int {
 		return remain(args[0], args[1])
 	}
 	name = filepath.Base(name)
+	if name == "cursor" {
+		name = "cursor-agent"
+	}
 	r, known := roles[name]
 	if !known {
 		fmt.Fprintf(errOut, "agent: %q is none of %s\n", name, strings.Join(Names(), ", "))

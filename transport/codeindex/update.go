@@ -47,7 +47,7 @@ func (e *Engine) Update(ctx context.Context, from codeindex.Source, now func() t
 	if e.opts.Token != nil {
 		repo = repo.WithToken(from.URL, e.opts.Token(from.VesselID))
 	}
-	stale, err := repo.Follow(ctx, from.URL)
+	stale, err := repo.Follow(ctx, from.URL, 0)
 	if err != nil {
 		return codeindex.Built{}, nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"berth/actors/missions"
 	"berth/broker/dispatch"
@@ -68,12 +69,15 @@ func origin(v dispatch.Vessel) string {
 	return v.RepoURL
 }
 
-// follow brings a vessel's bare clone up to date.
-func (d *Docks) follow(ctx context.Context, v dispatch.Vessel) (repo *git.Repo, warnings []string, err error) {
+// recent is how old a fetch may be for a look at refs. A dispatch looks at many.
+const recent = 5 * time.Second
+
+// follow brings a vessel's bare clone up to date; age is as in git.Repo.Follow.
+func (d *Docks) follow(ctx context.Context, v dispatch.Vessel, age time.Duration) (repo *git.Repo, warnings []string, err error) {
 	if repo, err = d.repo(v); err != nil {
 		return nil, nil, err
 	}
-	stale, err := repo.Follow(ctx, origin(v))
+	stale, err := repo.Follow(ctx, origin(v), age)
 	if err != nil {
 		return nil, nil, fmt.Errorf("clone the repository: %w", err)
 	}
@@ -87,16 +91,22 @@ func (d *Docks) follow(ctx context.Context, v dispatch.Vessel) (repo *git.Repo, 
 // is at; an empty name is the default branch. One that is not there is the Fault
 // start_from_ref_missing.
 func (d *Docks) Resolve(ctx context.Context, v dispatch.Vessel, ref string) (string, error) {
-	repo, warnings, err := d.follow(ctx, v)
-	if err != nil {
-		return "", err
-	}
-	commit, _, err := d.resolve(ctx, repo, v, ref)
 	var fault *dispatch.Fault
-	if errors.As(err, &fault) && len(warnings) > 0 {
-		return "", &dispatch.Fault{Reason: fault.Reason, Message: fault.Message + " " + warnings[0]}
+	for age := recent; ; age = 0 {
+		repo, warnings, err := d.follow(ctx, v, age)
+		if err != nil {
+			return "", err
+		}
+		commit, _, err := d.resolve(ctx, repo, v, ref)
+		switch {
+		case !errors.As(err, &fault):
+			return commit, err
+		case age == 0 && len(warnings) > 0:
+			return "", &dispatch.Fault{Reason: fault.Reason, Message: fault.Message + " " + warnings[0]}
+		case age == 0:
+			return "", err
+		}
 	}
-	return commit, err
 }
 
 func (d *Docks) resolve(ctx context.Context, repo *git.Repo, v dispatch.Vessel, ref string) (commit string, warnings []string, err error) {
@@ -113,6 +123,46 @@ func (d *Docks) resolve(ctx context.Context, repo *git.Repo, v dispatch.Vessel, 
 		return "", nil, &dispatch.Fault{Reason: dispatch.StartFromRefMissing, Message: fmt.Sprintf("The repository has no branch, tag or commit %q.", name)}
 	}
 	return commit, warnings, err
+}
+
+// Landed reports whether a commit is in the history of the default branch: at
+// origin, in the clone or in the working directory. The error says that it could
+// not be found out.
+func (d *Docks) Landed(ctx context.Context, v dispatch.Vessel, commit string) (bool, error) {
+	repo, _, err := d.follow(ctx, v, recent)
+	if err != nil {
+		return false, err
+	}
+	if err := repo.Has(ctx, commit); err != nil {
+		return false, err
+	}
+	looked := false
+	for _, tip := range []func() (string, error){
+		func() (string, error) { return repo.At(ctx, "refs/remotes/origin/"+v.DefaultBranch) },
+		func() (string, error) { return repo.At(ctx, "refs/heads/"+v.DefaultBranch) },
+		func() (string, error) {
+			if v.WorkingDirectory == nil {
+				return "", git.ErrNoRef
+			}
+			return repo.FetchFrom(ctx, d.opts.Git.Repo(*v.WorkingDirectory), v.DefaultBranch)
+		},
+	} {
+		at, tipErr := tip()
+		if errors.Is(tipErr, git.ErrNoRef) {
+			continue
+		}
+		if tipErr == nil {
+			var in bool
+			if in, tipErr = repo.Contains(ctx, at, commit); in && tipErr == nil {
+				return true, nil
+			}
+		}
+		looked, err = true, errors.Join(err, tipErr)
+	}
+	if !looked {
+		return false, fmt.Errorf("%w: %s", git.ErrNoRef, v.DefaultBranch)
+	}
+	return false, err
 }
 
 // base is where the default branch is: at origin, or, where missions land
@@ -163,7 +213,7 @@ func (d *Docks) Prepare(ctx context.Context, w missions.Work) (missions.Prepared
 	if err := d.within(w.Dock.Path); err != nil {
 		return out, err
 	}
-	repo, warnings, err := d.follow(ctx, w.Vessel)
+	repo, warnings, err := d.follow(ctx, w.Vessel, 0)
 	if err != nil {
 		return out, err
 	}
@@ -204,6 +254,13 @@ func (d *Docks) start(ctx context.Context, repo *git.Repo, w missions.Work) (com
 		ref := ""
 		if w.Mission.StartFromRef != nil {
 			ref = *w.Mission.StartFromRef
+		}
+		if ref == w.Dock.Branch { // what the dock held is wanted again
+			commit, err := repo.At(ctx, "refs/heads/"+ref)
+			if errors.Is(err, git.ErrNoRef) {
+				err = &dispatch.Fault{Reason: dispatch.StartFromRefMissing, Message: "The branch " + ref + " is gone."}
+			}
+			return commit, nil, err
 		}
 		return d.resolve(ctx, repo, w.Vessel, ref)
 	}

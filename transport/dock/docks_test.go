@@ -336,6 +336,59 @@ func TestLandingMergesOrSaysWhyNot(t *testing.T) {
 	})
 }
 
+func TestADocksOwnBranchIsCheckedOutAgain(t *testing.T) {
+	y := newYard(t)
+	w := y.work("msn_a", y.vessel())
+	y.prepare(&w)
+	y.run(&w, lines("@write a a", "@commit a"))
+	y.sh(y.origin, "branch", "berth/msn_a") // somebody's of the same name, which is not meant
+	if err := os.RemoveAll(w.Dock.Path); err != nil {
+		t.Fatal(err)
+	}
+	again := y.work("msn_a", w.Vessel)
+	again.Mission.StartFromRef = &w.Dock.Branch
+	if got := y.prepare(&again); got.StartCommit != *w.Mission.Commit || len(got.Warnings) > 0 {
+		t.Errorf("begins at %+v", got)
+	}
+	y.reclaim(again, true)
+	if _, err := y.docks.Prepare(t.Context(), again); fault(err) != dispatch.StartFromRefMissing {
+		t.Errorf("a branch that is gone: %v", err)
+	}
+}
+
+func TestWhetherACommitLandedIsLookedForWhereItCould(t *testing.T) {
+	y := newYard(t)
+	dir := filepath.Join(y.dir, "work")
+	y.sh(y.dir, "clone", "--quiet", y.origin, dir)
+	v := y.vessel()
+	w := y.work("msn_a", v)
+	y.prepare(&w)
+	y.run(&w, lines("@write a a", "@commit a"))
+	commit := *w.Mission.Commit
+	landed := func(v dispatch.Vessel, want string) {
+		t.Helper()
+		got, err := y.docks.Landed(t.Context(), v, commit)
+		if fmt.Sprint(got) != want && (err == nil || want != "unknown") {
+			t.Errorf("%v, %v; want %s", got, err, want)
+		}
+	}
+	at := func(path string) func(*dispatch.Vessel) {
+		return func(v *dispatch.Vessel) { v.WorkingDirectory = &path }
+	}
+	landed(v, "false")
+	landed(y.vessel(at(dir)), "false")
+	landed(y.vessel(at(y.file("nowhere"))), "unknown")
+	landed(y.vessel(func(v *dispatch.Vessel) { v.DefaultBranch = "trunk" }), "unknown")
+	y.sh(dir, "fetch", "--quiet", y.clone(), commit)
+	y.sh(dir, "merge", "--quiet", "FETCH_HEAD")
+	landed(y.vessel(at(dir)), "true")
+	landed(v, "false")
+	y.sh(y.clone(), "update-ref", "refs/heads/main", commit)
+	landed(v, "true")
+	commit = strings.Repeat("0", 40)
+	landed(v, "unknown")
+}
+
 func TestABranchGoesOnceItLanded(t *testing.T) {
 	for policy, gone := range map[string]bool{"LocalOnly": true, "LocalAndRemote": true, "None": false} {
 		y := newYard(t)

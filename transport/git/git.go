@@ -29,7 +29,7 @@ type Options struct {
 	// page or run something else is set over it.
 	Env []string
 	// Limit is the time for a command on local files, Network for one that may
-	// ask another host; zero is a minute and ten.
+	// ask another host or write a whole tree; zero is a minute and ten.
 	Limit, Network time.Duration
 	// Ledger records running commands, so that the next broker ends what this
 	// one left; nil: none.

@@ -70,7 +70,7 @@ func (r *Repo) MergeBare(ctx context.Context, scratch, branch, commit, message s
 	if err := os.MkdirAll(filepath.Dir(scratch), 0o700); err != nil {
 		return "", fmt.Errorf("merge: %w", err)
 	}
-	if _, err := r.run(ctx, "worktree", "add", "--quiet", "--detach", "--end-of-options", scratch, from); err != nil {
+	if _, err := r.git.run(ctx, r.git.opts.Network, r, "worktree", "add", "--quiet", "--detach", "--end-of-options", scratch, from); err != nil {
 		return "", err
 	}
 	defer func() {
@@ -96,7 +96,7 @@ func (r *Repo) merge(ctx context.Context, commit, message string) (string, error
 	if r.Identified(ctx) {
 		args = args[len(identity):]
 	}
-	_, err := r.run(ctx, args...)
+	_, err := r.git.run(ctx, r.git.opts.Network, r, args...)
 	if err == nil {
 		return r.Head(ctx)
 	}

@@ -55,10 +55,10 @@ type fetched struct {
 
 // Follow makes the repository a bare clone of address, or brings the one that is
 // there up to date. stale says why it could not be brought up to date; it is as
-// it was then. Calls that wait for each other share a fetch that began after
-// they did.
-func (r *Repo) Follow(ctx context.Context, address string) (stale, err error) {
-	arrived := time.Now()
+// it was then. A fetch of another caller is shared when it began after this call,
+// or not longer than age before it.
+func (r *Repo) Follow(ctx context.Context, address string, age time.Duration) (stale, err error) {
+	since := time.Now().Add(-age)
 	if dir := LocalPath(address); dir != "" {
 		address = dir
 	}
@@ -73,7 +73,7 @@ func (r *Repo) Follow(ctx context.Context, address string) (stale, err error) {
 	r.git.mu.Lock()
 	last := r.git.fetches[r.dir]
 	r.git.mu.Unlock()
-	if last.address == address && last.began.After(arrived) {
+	if last.address == address && last.began.After(since) {
 		return last.failed, nil
 	}
 	last = fetched{address: address, began: time.Now()}

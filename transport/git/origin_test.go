@@ -45,21 +45,21 @@ func TestATokenOpensItsHostAndIsNowhereElse(t *testing.T) {
 	y := newYard(t)
 	address, _ := y.hosted(token)
 	r := y.git.Repo(filepath.Join(y.dir, "repos", "a.git"))
-	if _, err := r.Follow(t.Context(), address); err == nil {
+	if _, err := r.Follow(t.Context(), address, 0); err == nil {
 		t.Fatal("it was cloned without a token")
 	}
 	with := r.WithToken(address, token)
-	if stale, err := with.Follow(t.Context(), address); err != nil || stale != nil {
+	if stale, err := with.Follow(t.Context(), address, 0); err != nil || stale != nil {
 		t.Fatalf("with the token: %v, %v", stale, err)
 	}
-	if stale, err := with.Follow(t.Context(), address); err != nil || stale != nil {
+	if stale, err := with.Follow(t.Context(), address, 0); err != nil || stale != nil {
 		t.Errorf("again: %v, %v", stale, err)
 	}
-	if stale, err := r.Follow(t.Context(), address); err != nil || stale == nil {
+	if stale, err := r.Follow(t.Context(), address, 0); err != nil || stale == nil {
 		t.Errorf("the clone remembers the token: %v, %v", stale, err)
 	}
 	wrong := r.WithToken(address, "another")
-	if stale, err := wrong.Follow(t.Context(), address); err != nil || stale == nil || strings.Contains(stale.Error(), "another") {
+	if stale, err := wrong.Follow(t.Context(), address, 0); err != nil || stale == nil || strings.Contains(stale.Error(), "another") {
 		t.Errorf("with a wrong one: %v, %v", stale, err)
 	}
 	err := filepath.WalkDir(y.dir, func(path string, d os.DirEntry, err error) error {
@@ -95,7 +95,7 @@ func TestATokenGoesToNoOtherHost(t *testing.T) {
 	y.git.env = append([]string{"GIT_SSL_NO_VERIFY=1"}, y.git.env...)
 	r := y.git.Repo(filepath.Join(y.dir, "repos", "a.git"))
 	for _, address := range []string{s.URL + "/x.git", elsewhere.URL + "/x.git"} {
-		if _, err := r.WithToken(address, "hunter2hunter2").Follow(t.Context(), address); err == nil {
+		if _, err := r.WithToken(address, "hunter2hunter2").Follow(t.Context(), address, 0); err == nil {
 			t.Errorf("%s was cloned", address)
 		}
 	}
@@ -121,18 +121,20 @@ func TestAFetchIsSharedByWhoCameBeforeIt(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		last fetched
+		age  time.Duration
 		want error
 	}{
-		{"one that began later", fetched{y.origin.dir, time.Now().Add(time.Hour), failed}, failed},
-		{"one that began before", fetched{y.origin.dir, time.Now(), failed}, nil},
-		{"one from elsewhere", fetched{"/elsewhere", time.Now().Add(time.Hour), failed}, nil},
+		{"one that began later", fetched{y.origin.dir, time.Now().Add(time.Hour), failed}, 0, failed},
+		{"one that began before", fetched{y.origin.dir, time.Now(), failed}, 0, nil},
+		{"one that is recent enough", fetched{y.origin.dir, time.Now().Add(-time.Minute), failed}, time.Hour, failed},
+		{"one from elsewhere", fetched{"/elsewhere", time.Now().Add(time.Hour), failed}, time.Hour, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r.git.mu.Lock()
 			r.git.fetches[r.dir] = tt.last
 			r.git.mu.Unlock()
 			before := time.Now()
-			stale, err := r.Follow(t.Context(), y.origin.dir)
+			stale, err := r.Follow(t.Context(), y.origin.dir, tt.age)
 			if err != nil || !errors.Is(stale, tt.want) {
 				t.Errorf("%v, %v", stale, err)
 			}
@@ -149,7 +151,7 @@ func TestACloneThatIsSetUpOtherwiseIsFollowed(t *testing.T) {
 	y.do(y.git.Repo(y.dir), "clone", "--quiet", "--bare", y.origin.dir, dir)
 	next := y.commit(y.origin, "README", "two\n")
 	r := y.git.Repo(dir)
-	if stale, err := r.Follow(t.Context(), "file://"+y.origin.dir); err != nil || stale != nil {
+	if stale, err := r.Follow(t.Context(), "file://"+y.origin.dir, 0); err != nil || stale != nil {
 		t.Fatal(stale, err)
 	}
 	if at, err := r.Resolve(t.Context(), "main"); err != nil || at != next {

@@ -122,7 +122,7 @@ func (r *Repo) AddWorktree(ctx context.Context, path, branch, from string) error
 	if _, err := r.run(ctx, "rev-parse", "--verify", "--quiet", "refs/heads/"+branch); err != nil {
 		args = []string{"worktree", "add", "--quiet", "-b", branch, "--no-track", "--end-of-options", path, from}
 	}
-	if _, err := r.run(ctx, args...); err != nil {
+	if _, err := r.git.run(ctx, r.git.opts.Network, r, args...); err != nil { // a large one takes its time
 		return err
 	}
 	_, err = r.git.Repo(path).Head(ctx)
@@ -151,12 +151,12 @@ func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
 		return nil
 	}
 	_, _ = r.run(ctx, "worktree", "unlock", path) // an agent may have locked it; else there is nothing to unlock
-	_, _ = r.run(ctx, "worktree", "remove", "--force", "--force", path)
+	_, _ = r.git.run(ctx, r.git.opts.Network, r, "worktree", "remove", "--force", "--force", path)
 	if err := removeAll(path); err != nil {
 		return fmt.Errorf("remove a worktree: %w", err)
 	}
-	_, err = r.run(ctx, "worktree", "prune")
-	return err
+	_, _ = r.run(ctx, "worktree", "prune") // what git remembers of one that is gone is in nobody's way, and pruned by the next
+	return nil
 }
 
 // removeAll removes a tree whose directories may be closed to their owner.
