@@ -13,7 +13,11 @@
 // random, so that nothing slower is needed. The token itself is given out once,
 // to who made it, and stands in no record, event or log.
 //
+// What an agent authenticates with for the time of its mission ([Launches]) is in
+// memory only and stands for the rights of the mission's owner.
+//
 // It refuses a record that names nobody, an unknown profile or backend, or a
 // share without sense; and it starts no goroutine: time and randomness are
-// arguments. A Desk, [Sessions] and [Attempts] are safe for concurrent use.
+// arguments. A Desk, [Launches], [Sessions] and [Attempts] are
+// safe for concurrent use.
 package credential

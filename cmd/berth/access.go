@@ -28,6 +28,7 @@ type access struct {
 	token    *statedir.Credential    // what local asks; nil: it is another's, and has no sessions
 	apiKey   *statedir.Credential
 	desk     *credential.Desk
+	launches *credential.Launches // what agents of missions come with
 	sessions *credential.Sessions
 	attempts *credential.Attempts
 }
@@ -56,6 +57,7 @@ func (b *running) openAccess() error {
 	if err != nil {
 		return fmt.Errorf("open the credentials: %w", err)
 	}
+	a.launches = credential.NewLaunches(a.desk, rand.Reader, broker.LocalOperator, operatorByKey)
 	b.access = a
 	return nil
 }
@@ -105,6 +107,15 @@ func (a *access) authenticate(kind httpguard.Kind, value string) (broker.Caller,
 	return broker.Caller{}, false
 }
 
+// authenticateMCP also gives the caller of a launch token, which is good for MCP
+// and nowhere else.
+func (a *access) authenticateMCP(kind httpguard.Kind, value string) (broker.Caller, bool) {
+	if caller, ok := a.authenticate(kind, value); ok || kind != httpguard.Bearer {
+		return caller, ok
+	}
+	return a.launches.Bearer(value)
+}
+
 func (a *access) bearer(token string) (broker.Caller, bool) {
 	caller, _ := a.operator() // before the comparison: a token that is replaced between the two has ended
 	if a.local(token) {
@@ -142,11 +153,11 @@ func (a *access) issue(token string) (httpguard.Session, bool) {
 // browserPaths are the places where a browser's session is good.
 var browserPaths = append(slices.Clone(dashboard.Paths), "/api/v1")
 
-// guard is what both fronts stand behind.
-func (b *running) guard() *httpguard.Guard {
+// guard is what a front stands behind: authenticate says who may come in there.
+func (b *running) guard(authenticate func(httpguard.Kind, string) (broker.Caller, bool)) *httpguard.Guard {
 	a := b.access
 	return httpguard.New(httpguard.Options{
-		Authenticate: a.authenticate, Hosts: b.cfg.Broker.AllowedHosts, MaxBody: int64(b.cfg.Broker.MaxBody),
+		Authenticate: authenticate, Hosts: b.cfg.Broker.AllowedHosts, MaxBody: int64(b.cfg.Broker.MaxBody),
 		Login: httpguard.Login{Paths: browserPaths, Issue: a.issue, CSRF: a.sessions.CSRF, Refused: b.refusedPage,
 			End:   func(session string) { a.sessions.End(session, time.Now()) },
 			Begin: func(from netip.Addr) (func(), *broker.Refusal) { return a.attempts.Begin(from, time.Now()) }},

@@ -20,20 +20,17 @@ import (
 // openBoard makes the coordination board over the journal.
 func (b *running) openBoard(server broker.ServerInfo) *native.Verbs {
 	c := b.cfg.Broker.AgentWake
-	b.board = board.New(board.Options{Store: b.journal, Now: time.Now, Random: rand.Reader, Log: b.log, Due: func() { b.agentWake.Due() },
+	b.board = board.New(board.Options{Store: b.journal, Now: time.Now, Random: rand.Reader, Log: b.log, Due: func() { b.agentWake.Due() }, Dispatch: true,
 		Team: native.Access(b.cfg.Broker.Access) == native.Team,
 		AgentWake: board.AgentWake{ParticipantKey: c.ParticipantKey, DeliveryMode: c.DeliveryMode, Runtime: c.Runtime, SessionID: c.SessionID,
 			Command: c.Command, WorkingDirectory: c.WorkingDirectory}})
 	return board.NewFamily(b.board, native.Options{RuntimeID: b.runtimeID, Server: server, Now: time.Now, Log: b.log})
 }
 
-// listSignals lists the board's signals for enumerate. None is addressed to a
-// captain, of which this broker has none.
+// listSignals lists the board's signals for enumerate.
 func (b *running) listSignals(q status.Query) (any, error) {
-	if q.ToCaptainID != "" {
-		return broker.NewPage[board.SignalRow](q.Page, nil, 0, 0), nil
-	}
-	page, err := b.board.Signals(board.SignalQuery{Type: q.SignalType, UnreadOnly: q.UnreadOnly, CreatedAfter: q.CreatedAfter,
+	page, err := b.board.Signals(board.SignalQuery{Type: q.SignalType, UnreadOnly: q.UnreadOnly, ToCaptainID: q.ToCaptainID,
+		VoyageID: q.VoyageID, MissionID: q.MissionID, CreatedAfter: q.CreatedAfter,
 		CreatedBefore: q.CreatedBefore, WithPayload: q.IncludePayload}, q.Page)
 	if err != nil {
 		return nil, native.Unreadable(b.log, err)

@@ -108,6 +108,8 @@ var missing = map[string]broker.Code{
 	"query":          broker.CodeMissingQuery,
 	"missionId":      broker.CodeMissingMissionID,
 	"voyageId":       broker.CodeMissingVoyageID,
+	"message":        broker.CodeMissingMessage,
+	"type":           broker.CodeInvalidType,
 }
 
 // NativeRefusal judges normalised arguments of a native verb. A required

@@ -48,6 +48,8 @@ type Options struct {
 	// Team lets everybody acknowledge without a participant key inside their
 	// tenant; otherwise only a global administrator does.
 	Team bool
+	// Dispatch adds the verbs that speak to captains and voyages.
+	Dispatch bool
 	// Due is told that a wake should start the process target. It must not block;
 	// nil: nothing is started.
 	Due func()

@@ -58,6 +58,19 @@ func (c claim) view(id string, expires time.Time) Claim {
 
 func byList(key string) string { return "by:" + key }
 
+// onList is the list of the claims of one subject. A subject with a slash stands
+// in none: no id or name of a vessel has one.
+func onList(subjectType, id string) string { return "on:" + subjectType + ":" + id }
+
+// keys are the lists that a claim stands in.
+func (c claim) keys() []string {
+	keys := append(keysOf("room:"+c.Room, c.Tenant), byList(c.Key)+"/"+c.Tenant)
+	if !strings.Contains(c.SubjectID, "/") {
+		keys = append(keys, onList(c.SubjectType, c.SubjectID)+"/"+c.Tenant)
+	}
+	return keys
+}
+
 // ClaimAsk is what somebody wants to claim.
 type ClaimAsk struct {
 	SubjectType, SubjectID, Note, ParticipantKey, DisplayName, RoomKey string
@@ -77,7 +90,7 @@ func (b *Board) Claim(ctx context.Context, who Caller, ask ClaimAsk) (Claim, err
 	if err != nil {
 		return Claim{}, err
 	}
-	change := broker.RecordChange{Kind: KindClaim, If: broker.AtRevision(0), Keys: append(keysOf("room:"+c.Room, c.Tenant), byList(c.Key)+"/"+c.Tenant), Expires: expires}
+	change := broker.RecordChange{Kind: KindClaim, If: broker.AtRevision(0), Keys: c.keys(), Expires: expires}
 	for _, r := range own {
 		var before claim
 		if err := decode(r, &before); err != nil {

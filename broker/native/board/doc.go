@@ -15,6 +15,10 @@
 // their prefix only. A wake stands in the list of the unread ones of its
 // participant until it is read, and in none of anybody else's.
 //
+// What is said to who works on missions is a signal too, addressed to a captain, a
+// voyage or a mission ([Board.SendSignal], [Board.NudgeVoyage]). It joins the
+// brief of one mission ([Board.Join]) and is read from then on.
+//
 // All of it expires: notes and signals after 90 days, presence after 60 minutes,
 // claims when they say. What has expired and is not removed yet is not shown.
 //

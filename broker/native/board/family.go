@@ -27,6 +27,8 @@ const (
 	VerbDelete    = "delete_signals"
 	VerbRegister  = "register_agentwake_session"
 	VerbStatus    = "agentwake_status"
+	VerbSend      = "send_signal"
+	VerbNudge     = "nudge_voyage"
 )
 
 const room = `"roomKey":{"type":"string","description":"default: fleet"}`
@@ -57,6 +59,11 @@ const (
 		`"inputSchema":{"type":"object","properties":{"runtime":{"type":"string","description":"Claude, Codex or OpenCode"},"participantKey":{"type":"string"},` +
 		`"sessionId":{"type":"string","maxLength":128,"description":"The conversation to take up; OpenCode always begins anew."},"command":{"type":"string","description":"absolute path of the program on the broker's machine"},` +
 		`"workingDirectory":{"type":"string","description":"absolute path"},"clientName":{"type":"string","maxLength":128}},"required":["runtime"]},"annotations":{"idempotentHint":true,"openWorldHint":false}}`
+	sendEntry = `{"name":"send_signal","title":"Write to a captain","description":"Leave mail for a captain. It stands in the brief of the mission that the captain works on next.",` +
+		`"inputSchema":{"type":"object","properties":{"captainId":{"type":"string"},"message":{"type":"string","maxLength":16384}},"required":["captainId","message"]},"annotations":{"openWorldHint":false}}`
+	nudgeEntry = `{"name":"nudge_voyage","title":"Say something to a voyage","description":"Say something to who works on a voyage or a mission. It joins the brief of the next stage that begins; an agent that works already does not see it.",` +
+		`"inputSchema":{"type":"object","properties":{"voyageId":{"type":"string","description":"Either this"},"missionId":{"type":"string","description":"or this"},"type":{"type":"string","description":"Nudge or Mail"},` +
+		`"message":{"type":"string","maxLength":16384},"createdBy":{"type":"string","maxLength":128,"description":"Who says it; the participant key of your session goes before it."}},"required":["type","message"]},"annotations":{"openWorldHint":false}}`
 	statusEntry = `{"name":"agentwake_status","title":"State of AgentWake","description":"The configured and the registered process target of wakes, and which of the two is in force.",` +
 		`"inputSchema":{"type":"object"},"annotations":{"openWorldHint":false}}`
 )
@@ -72,20 +79,26 @@ func NewFamily(b *Board, o native.Options) *native.Verbs {
 	}
 	mark := facts("acknowledge", "wake", "signal")
 	mark.Participants = true
-	return native.NewFamily(Family, o,
-		native.Verb{Name: VerbPost, Entry: postEntry, Aliases: []string{"armada_" + VerbPost}, Effects: broker.Write | broker.Exec,
+	listed := []native.Verb{
+		{Name: VerbPost, Entry: postEntry, Aliases: []string{"armada_" + VerbPost}, Effects: broker.Write | broker.Exec,
 			// Whether a note starts a process depends on whom it is for, so one that is
 			// for nobody in particular is known to start none.
 			Rules: only(VerbPost, broker.Write, "args:/toParticipantKey", condition.Absent, nil), Facts: facts("message", "note", "tell", "wake"), Answer: v.post},
-		native.Verb{Name: VerbRead, Entry: readEntry, Aliases: []string{"armada_" + VerbRead}, Effects: broker.Read, Facts: facts("messages", "notes", "wakes"), Answer: v.read},
-		native.Verb{Name: VerbHeartbeat, Entry: heartbeatEntry, Aliases: []string{"armada_" + VerbHeartbeat}, Effects: broker.Write, Facts: facts("presence", "wakes"), Answer: v.heartbeat},
-		native.Verb{Name: VerbClaim, Entry: claimEntry, Aliases: []string{"armada_" + VerbClaim}, Effects: broker.Write,
+		{Name: VerbRead, Entry: readEntry, Aliases: []string{"armada_" + VerbRead}, Effects: broker.Read, Facts: facts("messages", "notes", "wakes"), Answer: v.read},
+		{Name: VerbHeartbeat, Entry: heartbeatEntry, Aliases: []string{"armada_" + VerbHeartbeat}, Effects: broker.Write, Facts: facts("presence", "wakes"), Answer: v.heartbeat},
+		{Name: VerbClaim, Entry: claimEntry, Aliases: []string{"armada_" + VerbClaim}, Effects: broker.Write,
 			Rules: only(VerbClaim, broker.Read, "args:/action", condition.Eq, json.RawMessage(`"list"`)), Facts: facts("reserve", "lock"), Answer: v.claim},
-		native.Verb{Name: VerbMark, Entry: markEntry, Aliases: []string{"armada_" + VerbMark}, Effects: broker.Write, Facts: mark, Answer: v.mark},
-		native.Verb{Name: VerbDelete, Entry: deleteEntry, Aliases: []string{"armada_" + VerbDelete}, Effects: broker.Destroy, Facts: facts("signal"), Answer: v.delete},
-		native.Verb{Name: VerbRegister, Entry: registerEntry, Aliases: []string{"armada_" + VerbRegister}, Effects: broker.Write, Facts: facts("wake", "process"), Answer: v.register},
-		native.Verb{Name: VerbStatus, Entry: statusEntry, Aliases: []string{"armada_" + VerbStatus}, Effects: broker.Read, Facts: facts("wake", "process"), Answer: v.status},
-	)
+		{Name: VerbMark, Entry: markEntry, Aliases: []string{"armada_" + VerbMark}, Effects: broker.Write, Facts: mark, Answer: v.mark},
+		{Name: VerbDelete, Entry: deleteEntry, Aliases: []string{"armada_" + VerbDelete}, Effects: broker.Destroy, Facts: facts("signal"), Answer: v.delete},
+		{Name: VerbRegister, Entry: registerEntry, Aliases: []string{"armada_" + VerbRegister}, Effects: broker.Write, Facts: facts("wake", "process"), Answer: v.register},
+		{Name: VerbStatus, Entry: statusEntry, Aliases: []string{"armada_" + VerbStatus}, Effects: broker.Read, Facts: facts("wake", "process"), Answer: v.status},
+	}
+	if b.opts.Dispatch {
+		listed = append(listed,
+			native.Verb{Name: VerbSend, Entry: sendEntry, Aliases: []string{"armada_" + VerbSend}, Effects: broker.Write, Facts: facts("mail", "captain"), Answer: v.send},
+			native.Verb{Name: VerbNudge, Entry: nudgeEntry, Aliases: []string{"armada_" + VerbNudge}, Effects: broker.Write, Facts: facts("mail", "mission", "brief"), Answer: v.nudge})
+	}
+	return native.NewFamily(Family, o, listed...)
 }
 
 // only is a rule for the calls of a verb that one condition selects. What does
@@ -224,4 +237,20 @@ func (v verbs) register(_ context.Context, ask native.Ask) (any, error) {
 
 func (v verbs) status(context.Context, native.Ask) (any, error) {
 	return v.board.AgentWakeStatus(), nil
+}
+
+func (v verbs) send(ctx context.Context, ask native.Ask) (any, error) {
+	var args struct{ CaptainID, Message string }
+	if err := ask.Decode(&args); err != nil {
+		return nil, err
+	}
+	return v.board.SendSignal(ctx, caller(ask), args.CaptainID, args.Message)
+}
+
+func (v verbs) nudge(ctx context.Context, ask native.Ask) (any, error) {
+	var n NudgeAsk
+	if err := ask.Decode(&n); err != nil {
+		return nil, err
+	}
+	return v.board.NudgeVoyage(ctx, caller(ask), n)
 }

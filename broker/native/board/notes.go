@@ -58,6 +58,13 @@ type stored struct {
 	Payload string     `json:"payload,omitempty"`
 	Read    *time.Time `json:"read,omitempty"`
 	Note    *note      `json:"note,omitempty"`
+	// Of a signal to who works on a mission: to whom it goes, who said it, and
+	// the mission whose brief it stands in.
+	Captain string `json:"captain,omitempty"`
+	Voyage  string `json:"voyage,omitempty"`
+	Mission string `json:"mission,omitempty"`
+	By      string `json:"by,omitempty"`
+	Joined  string `json:"joined,omitempty"`
 }
 
 // Message is a note as it is answered.

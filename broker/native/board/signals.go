@@ -23,10 +23,25 @@ type Signal struct {
 	Payload    string
 	Read       bool
 	CreatedUtc string
+	targets
+}
+
+// targets are to whom a signal goes that is no wake, and who said it.
+type targets struct {
+	CreatedBy   *string `json:",omitempty"`
+	ToCaptainID *string `json:"ToCaptainId,omitempty"`
+	VoyageID    *string `json:"VoyageId,omitempty"`
+	MissionID   *string `json:"MissionId,omitempty"`
+	// JoinedMissionID is the mission whose brief it stands in.
+	JoinedMissionID *string `json:"JoinedMissionId,omitempty"`
+}
+
+func (s stored) targets() targets {
+	return targets{orNull(s.By), orNull(s.Captain), orNull(s.Voyage), orNull(s.Mission), orNull(s.Joined)}
 }
 
 func (s stored) signal(id string) Signal {
-	return Signal{ID: id, Type: s.Type, Payload: s.Payload, Read: s.Read != nil, CreatedUtc: utc(s.Created)}
+	return Signal{ID: id, Type: s.Type, Payload: s.Payload, Read: s.Read != nil, CreatedUtc: utc(s.Created), targets: s.targets()}
 }
 
 // unreadList is the list of unread wakes of a participant; empty: of those that
@@ -44,7 +59,12 @@ func (s stored) signalKeys() []string {
 // StoreWake stores a wake that is addressed to nobody: it is the effective
 // AgentWake participant's.
 func (b *Board) StoreWake(ctx context.Context, payload string) error {
-	s := stored{Created: b.opts.Now().UTC(), Type: Wake, Payload: cut(payload, maxContent)}
+	return b.storeWake(ctx, "", payload)
+}
+
+// storeWake stores a wake for a tenant; an empty one is every tenant.
+func (b *Board) storeWake(ctx context.Context, tenant, payload string) error {
+	s := stored{Tenant: tenant, Created: b.opts.Now().UTC(), Type: Wake, Payload: cut(payload, maxContent)}
 	id, err := b.newID(broker.SignalPrefix, s.Created)
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 type SignalQuery struct {
 	Type                        string
 	UnreadOnly                  bool
+	ToCaptainID                 string
+	VoyageID, MissionID         string
 	CreatedAfter, CreatedBefore time.Time // at or after, before
 	WithPayload                 bool      // else its length
 }
@@ -26,6 +28,7 @@ type SignalRow struct {
 	PayloadLength    *int    `json:",omitempty"` // in bytes
 	Read             bool
 	CreatedUtc       string
+	targets
 }
 
 // signalsAtOnce is how many records one look at the journal reads.
@@ -87,12 +90,14 @@ func (b *Board) eachSignal(newest bool, now time.Time, visit func(id string, s s
 }
 
 func (q SignalQuery) selects(s stored) bool {
+	is := func(wanted, there string) bool { return wanted == "" || wanted == there }
 	return (q.Type == "" || strings.EqualFold(q.Type, s.Type)) && (!q.UnreadOnly || s.Read == nil) &&
+		is(q.ToCaptainID, s.Captain) && is(q.VoyageID, s.Voyage) && is(q.MissionID, s.Mission) &&
 		(q.CreatedAfter.IsZero() || !s.Created.Before(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || s.Created.Before(q.CreatedBefore))
 }
 
 func (s stored) row(id string, payload bool) SignalRow {
-	row := SignalRow{ID: id, TenantID: s.Tenant, ToParticipantKey: orNull(s.To), Type: s.Type, Read: s.Read != nil, CreatedUtc: utc(s.Created)}
+	row := SignalRow{ID: id, TenantID: s.Tenant, ToParticipantKey: orNull(s.To), Type: s.Type, Read: s.Read != nil, CreatedUtc: utc(s.Created), targets: s.targets()}
 	if payload {
 		row.Payload = &s.Payload
 		return row

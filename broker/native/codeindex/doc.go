@@ -6,6 +6,11 @@
 // vessel has one update at a time. Where the files and the commits come from, and
 // how they are kept, is asked of an [Index].
 //
+// The agents of missions search with mission_code_search, in the vessel of their
+// mission and so many times; it answers every call and refuses none. context_pack
+// packs code for a goal within a number of tokens, by the counter that the family
+// is given.
+//
 // It refuses an update while another one of the vessel runs. A search on a vessel
 // whose index cannot be searched is answered without results, with the remedy;
 // it is no refusal, and nothing is built by it.

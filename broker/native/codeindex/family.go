@@ -3,17 +3,17 @@ package codeindex
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
+	"time"
 
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/dispatch"
 	"berth/broker/native"
+	"berth/broker/shape"
 )
 
 // Operation is what a job that updates an index is called.
@@ -37,10 +37,31 @@ type Family struct {
 	store   Store
 	vessels Vessels
 	index   Index
-	opts    native.Options
+	opts    Options
 
 	mu      sync.Mutex
 	updates map[string]*update // by vessel
+	calls   calls
+}
+
+// Options is what the family needs. Those of native are required.
+type Options struct {
+	native.Options
+	// Counter counts the tokens of a pack; nil: there is no context_pack.
+	Counter shape.Counter
+	// Within gives a context that ends after a time; nil: nothing ends by itself.
+	Within func(context.Context, time.Duration) (context.Context, context.CancelFunc)
+	// Missions has the missions that search; nil: there is no mission_code_search.
+	Missions dispatch.Reader
+	Captains CaptainSearch
+}
+
+// within limits ctx where the family was told how.
+func (o Options) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if o.Within == nil {
+		return ctx, func() {}
+	}
+	return o.Within(ctx, d)
 }
 
 // update is one that runs.
@@ -55,7 +76,8 @@ const vesselProperty = `"vesselId":{"type":"string","description":"The Id of the
 var administrators = []broker.Role{broker.GlobalAdministrator}
 
 // New makes the family.
-func New(store Store, vessels Vessels, index Index, opts native.Options) *Family {
+func New(store Store, vessels Vessels, index Index, opts Options) *Family {
+	opts.Captains.MaxResults, opts.Captains.MaxCalls = cmp.Or(opts.Captains.MaxResults, 10), cmp.Or(opts.Captains.MaxCalls, 40)
 	f := &Family{store: store, vessels: vessels, index: index, opts: opts, updates: map[string]*update{}}
 	verbs := []native.Verb{
 		{Name: "index_status", Effects: broker.Read, Answer: f.statusVerb,
@@ -66,11 +88,19 @@ func New(store Store, vessels Vessels, index Index, opts native.Options) *Family
 			Entry: `{"name":"code_search","title":"Search code","description":"Search the code index of a vessel for names and words. A name is found in any spelling, whole or by its parts, its definition first. Without an index the answer is unavailable and says what to do.","inputSchema":{"type":"object","properties":{` + vesselProperty +
 				`,"query":{"type":"string","description":"Names or words."},"limit":{"type":"integer","default":10,"description":"1 to 100."},"pathPrefix":{"type":"string","description":"Only files below it."},"language":{"type":"string","description":"Only files of it, such as go or python."},"includeContent":{"type":"boolean","default":false,"description":"The whole text of each hit."},"includeReferenceOnly":{"type":"boolean","default":false,"description":"Also vendored and generated files and test data."}},"required":["vesselId","query"]}}`},
 	}
+	if opts.Counter != nil {
+		verbs = append(verbs, f.packEntry())
+	}
 	for i := range verbs {
-		verbs[i].Aliases = []string{"armada_" + verbs[i].Name}
 		verbs[i].Facts = catalog.Facts{Scope: administrators}
 	}
-	f.Verbs = native.NewFamily("codeindex", opts, verbs...)
+	if opts.Missions != nil {
+		verbs = append(verbs, f.missionEntry())
+	}
+	for i := range verbs {
+		verbs[i].Aliases = []string{"armada_" + verbs[i].Name}
+	}
+	f.Verbs = native.NewFamily("codeindex", opts.Options, verbs...)
 	return f
 }
 
@@ -212,114 +242,4 @@ func (f *Family) running(vesselID string, s *Status) {
 		percent := min(100, p.Done*100/p.Total)
 		s.Total, s.Percent = &p.Total, &percent
 	}
-}
-
-type found struct {
-	Score   int    `json:"Score"`
-	Record  record `json:"Record"`
-	Excerpt string `json:"Excerpt"`
-}
-
-type record struct {
-	VesselID     string    `json:"VesselId"`
-	Path         string    `json:"Path"`
-	CommitSha    string    `json:"CommitSha"`
-	ContentHash  string    `json:"ContentHash"`
-	Language     string    `json:"Language"`
-	StartLine    int       `json:"StartLine"`
-	EndLine      int       `json:"EndLine"`
-	Freshness    Freshness `json:"Freshness"`
-	IndexedAtUTC string    `json:"IndexedAtUtc"`
-	Reference    bool      `json:"IsReferenceOnly"`
-	Content      *string   `json:"Content,omitempty"`
-}
-
-type searched struct {
-	Status  Status  `json:"Status"`
-	Query   string  `json:"Query"`
-	Results []found `json:"Results"`
-}
-
-type unavailable struct {
-	Status    Status    `json:"Status"`
-	Query     string    `json:"Query"`
-	Available bool      `json:"Available"`
-	Reason    string    `json:"UnavailableReason"`
-	Readiness readiness `json:"Readiness"`
-}
-
-type readiness struct {
-	VesselID  string    `json:"VesselId"`
-	Freshness Freshness `json:"Freshness"`
-	Remedy    string    `json:"Remedy"`
-}
-
-// maxQuery bounds a query, in bytes.
-const maxQuery = 1000
-
-func (f *Family) searchVerb(ctx context.Context, ask native.Ask) (any, error) {
-	var args struct {
-		Query     string `json:"query"`
-		Limit     *int   `json:"limit"`
-		Prefix    string `json:"pathPrefix"`
-		Language  string `json:"language"`
-		Content   bool   `json:"includeContent"`
-		Reference bool   `json:"includeReferenceOnly"`
-	}
-	if err := ask.Decode(&args); err != nil {
-		return nil, err
-	}
-	v, err := f.vessel(ask.Call.Principal, ask.Arguments)
-	if err != nil {
-		return nil, err
-	}
-	text := strings.TrimSpace(args.Query)
-	if text == "" {
-		return nil, broker.Refuse(broker.CodeMissingQuery, "query is missing: say what to look for.", nil)
-	}
-	limit := 10
-	if args.Limit != nil {
-		limit = min(max(*args.Limit, 1), 100)
-	}
-	status, err := f.status(ctx, v)
-	if err != nil {
-		return nil, err
-	}
-	if !status.searchable() {
-		return notReady(status, args.Query), nil
-	}
-	q := ParseQuery(cut(text, maxQuery))
-	hits, built, err := f.index.Search(ctx, v.ID, &q, Filter{PathPrefix: strings.TrimLeft(strings.TrimPrefix(args.Prefix, "./"), "/"), Language: strings.ToLower(args.Language), Reference: args.Reference, Limit: limit})
-	if err != nil {
-		return nil, err
-	}
-	out := searched{Status: status, Query: args.Query, Results: make([]found, 0, len(hits))}
-	for _, h := range hits {
-		sum := sha256.Sum256([]byte(h.Content))
-		r := found{Score: h.Score, Excerpt: q.Excerpt(h.Content), Record: record{VesselID: v.ID, Path: h.Path, CommitSha: built.Commit, ContentHash: hex.EncodeToString(sum[:]), Language: h.Language,
-			StartLine: h.Start, EndLine: h.End, Freshness: status.Freshness, IndexedAtUTC: broker.FormatTime(built.IndexedAt), Reference: h.ReferenceOnly}}
-		if args.Content {
-			r.Record.Content = &h.Content
-		}
-		out.Results = append(out.Results, r)
-	}
-	return out, nil
-}
-
-// notReady answers a search that no index can serve.
-func notReady(s Status, query string) unavailable {
-	out := unavailable{Status: s, Query: query, Reason: "index_missing", Readiness: readiness{VesselID: s.VesselID, Freshness: s.Freshness, Remedy: "Run index_update for this vessel."}}
-	switch s.Freshness {
-	case Failed:
-		out.Reason = "index_error"
-		out.Readiness.Remedy = "Remove the cause (LastError of index_status) and run index_update for this vessel."
-	case Updating:
-		out.Readiness.Remedy = "The first index_update of this vessel runs; search again when it has ended."
-	}
-	return out
-}
-
-// Better orders hits: the higher score, then the path, then the line.
-func Better(a, b Hit) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.Path, b.Path), cmp.Compare(a.Start, b.Start))
 }

@@ -31,18 +31,26 @@ type world struct {
 	update  func(tell func(codeindex.Progress)) (codeindex.Built, []string, error)
 	updates int
 	only    codeindex.Filter
+	failPut error
 }
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, rows: map[string]broker.Record{}, current: "c1", clock: time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC)}
-	w.family = codeindex.New(w, w, w, native.Options{Now: func() time.Time { w.clock = w.clock.Add(time.Second); return w.clock }})
+	w.family = codeindex.New(w, w, w, codeindex.Options{Options: native.Options{Now: func() time.Time { w.clock = w.clock.Add(time.Second); return w.clock }}})
 	return w
 }
 
 func (w *world) Put(_ context.Context, c broker.RecordChange) (broker.Record, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := broker.Record{Kind: c.Kind, ID: c.ID, Value: c.Value}
+	before := w.rows[c.Kind+c.ID]
+	switch {
+	case w.failPut != nil:
+		return before, w.failPut
+	case c.If != nil && *c.If != before.Revision:
+		return before, broker.ErrRecordRevision
+	}
+	r := broker.Record{Kind: c.Kind, ID: c.ID, Value: c.Value, Revision: before.Revision + 1, Expires: c.Expires}
 	w.rows[c.Kind+c.ID], w.events = r, append(w.events, c.Events...)
 	return r, nil
 }
@@ -55,6 +63,10 @@ func (w *world) Record(kind, id string) (broker.Record, error) {
 		return r, broker.ErrRecordNotFound
 	}
 	return r, nil
+}
+
+func (w *world) Records(broker.RecordQuery) ([]broker.Record, error) {
+	return nil, errors.New("no list is read")
 }
 
 func (w *world) Jobs(f broker.JobFilter) (page broker.JobPage, err error) {
@@ -70,7 +82,7 @@ func (w *world) Vessel(_ broker.Principal, id string) (dispatch.Vessel, error) {
 	if id != "vsl_a" {
 		return dispatch.Vessel{}, broker.Refuse(broker.CodeVesselNotFound, "Vessel not found", nil)
 	}
-	return dispatch.Vessel{ID: id, Name: "a", DefaultBranch: "main"}, nil
+	return dispatch.Vessel{ID: id, Owner: dispatch.Owner{TenantID: "default"}, Name: "a", DefaultBranch: "main"}, nil
 }
 
 func (w *world) Built(string) (codeindex.Built, error) {

@@ -15,11 +15,11 @@ type Freshness string
 
 // The words of contracts/native.md section 6.
 const (
-	Missing  Freshness = "Missing"  // there was never an index
-	Fresh    Freshness = "Fresh"    // of the commit that the branch stands on
-	Stale    Freshness = "Stale"    // of another one, or it cannot be told of which
-	Failed   Freshness = "Error"    // the last update failed, or the index cannot be read
-	Updating Freshness = "Updating" // an update runs
+	Missing  Freshness = dispatch.IndexMissing  // there was never an index
+	Fresh    Freshness = dispatch.IndexFresh    // of the commit that the branch stands on
+	Stale    Freshness = dispatch.IndexStale    // of another one, or it cannot be told of which
+	Failed   Freshness = dispatch.IndexError    // the last update failed, or the index cannot be read
+	Updating Freshness = dispatch.IndexUpdating // an update runs
 )
 
 // Source is where an index comes from.
@@ -183,4 +183,20 @@ func (f *Family) status(ctx context.Context, v dispatch.Vessel) (Status, error) 
 		s.Freshness = Stale
 	}
 	return s, nil
+}
+
+// Freshness is what there is of a vessel's index, for who is about to dispatch
+// work on it (berth/broker/dispatch.CheckIndex).
+func (f *Family) Freshness(ctx context.Context, v dispatch.Vessel) (dispatch.IndexState, error) {
+	s, err := f.status(ctx, v)
+	if err != nil {
+		return dispatch.IndexState{}, err
+	}
+	state := dispatch.IndexState{Freshness: string(s.Freshness)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if u := f.updates[v.ID]; u != nil {
+		state.JobID = u.job
+	}
+	return state, nil
 }
