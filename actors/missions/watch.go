@@ -66,7 +66,7 @@ func (c *course) watch(ctx context.Context) error {
 // note writes when the captain was heard of last, and whether it is stalled.
 func (c *course) note(ctx context.Context, stalled bool) error {
 	heard := c.heard.Load()
-	at := time.Unix(0, heard).UTC()
+	at := shown(time.Unix(0, heard))
 	_, err := c.sys.commit(ctx, func(b *sheet) error {
 		captain, err := c.mine(b)
 		if err != nil || captain == nil {
