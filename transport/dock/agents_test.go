@@ -79,6 +79,7 @@ func endpoint(t *testing.T, token string) (url string, calls *atomic.Int64) {
 // TestEachRuntimeIsLaunchedAndCallsBack runs the stand-in of each program as the
 // contract's table has it.
 func TestEachRuntimeIsLaunchedAndCallsBack(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	url, calls := endpoint(t, aToken)
 	y.mcp = url
@@ -139,6 +140,7 @@ func TestEachRuntimeIsLaunchedAndCallsBack(t *testing.T) {
 }
 
 func TestAnAgentGetsTheEnvironmentThatIsNamed(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		runtime dispatch.Runtime
 		model   string
@@ -186,6 +188,7 @@ func TestAnAgentGetsTheEnvironmentThatIsNamed(t *testing.T) {
 }
 
 func TestHiddenFilesAreInNoCommit(t *testing.T) {
+	t.Parallel()
 	for _, tracked := range []bool{false, true} {
 		y := newYard(t)
 		y.mcp = "http://127.0.0.1:1/mcp"
@@ -225,6 +228,7 @@ func TestHiddenFilesAreInNoCommit(t *testing.T) {
 }
 
 func TestALaunchThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	w := y.work("msn_a", y.vessel())
 	y.prepare(&w)
@@ -267,6 +271,7 @@ func TestALaunchThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
 }
 
 func TestAnAgentsEndIsTold(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for _, tt := range []struct {
 		name, brief string
@@ -301,6 +306,7 @@ func TestAnAgentsEndIsTold(t *testing.T) {
 }
 
 func TestStopLeavesNoDescendant(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	alive := func(file string) bool {
 		pid, err := strconv.Atoi(y.awaitFile(file))
@@ -344,6 +350,7 @@ func TestStopLeavesNoDescendant(t *testing.T) {
 }
 
 func TestAProgramThatReadsNothingDoesNotHoldUpItsStart(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	script := y.file("deaf.sh")
 	y.write(script, "#!/bin/sh\necho here\nexec sleep 600\n")
@@ -363,6 +370,7 @@ func TestAProgramThatReadsNothingDoesNotHoldUpItsStart(t *testing.T) {
 }
 
 func TestOutputIsBoundedAndGoesOn(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, brief string }{
 		{"a gigabyte in lines", "@print 1000000000"}, {"a line that does not end", "@noline 200000000"},
 	} {
@@ -399,6 +407,7 @@ func TestOutputIsBoundedAndGoesOn(t *testing.T) {
 }
 
 func TestWhatAnAgentSaysOfItsCredentialsIsTakenOut(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.secrets["captain-cpt_1"] = aKey
 	script := y.file("leak.sh")
@@ -432,6 +441,7 @@ func TestWhatAnAgentSaysOfItsCredentialsIsTakenOut(t *testing.T) {
 }
 
 func TestALastMessageInAFileCounts(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	w := y.work("msn_a", y.vessel())
 	w.Captain.Runtime = dispatch.Codex
@@ -449,6 +459,7 @@ func TestALastMessageInAFileCounts(t *testing.T) {
 }
 
 func TestWhatThereIsSoFarCanBeRead(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	w := y.work("msn_a", y.vessel())
 	from := y.prepare(&w)
@@ -498,6 +509,7 @@ func (f fullDisk) Write(p []byte) (int, error) {
 }
 
 func TestAFullDiskStopsNoAgent(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	var room atomic.Int64
 	room.Store(300)
@@ -531,6 +543,7 @@ func TestAFullDiskStopsNoAgent(t *testing.T) {
 }
 
 func TestWhoIsConfiguredCommits(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.write(filepath.Join(y.dir, "home", ".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@localhost\n")
 	w := y.work("msn_a", y.vessel())
@@ -541,6 +554,7 @@ func TestWhoIsConfiguredCommits(t *testing.T) {
 }
 
 func TestADiffEndsAtItsLimit(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.write(y.file("big"), strings.Repeat(strings.Repeat("x", 99)+"\n", (maxDiff+1<<20)/100))
 	w := y.work("msn_a", y.vessel())

@@ -90,7 +90,7 @@ func (d *Docks) remains(ctx context.Context, w missions.Work, head string, note 
 		return nil
 	}
 	if status != "" {
-		note("The worktree holds what was not committed and goes with it: %s.", named(strings.Split(strings.TrimSuffix(status, "\n"), "\n")))
+		note("%s", leaves(status))
 	}
 	at, err := tree.Head(ctx)
 	if err != nil {
@@ -103,6 +103,11 @@ func (d *Docks) remains(ctx context.Context, w missions.Work, head string, note 
 		return nil
 	}
 	return tree
+}
+
+// leaves says what is lost with a worktree.
+func leaves(status string) string {
+	return "The worktree holds what was not committed and goes with it: " + named(strings.Split(strings.TrimSuffix(status, "\n"), "\n")) + "."
 }
 
 // named lists some of what there is.

@@ -317,6 +317,7 @@ func (d *Docks) Reclaim(ctx context.Context, v dispatch.Vessel, dock dispatch.Do
 	if err != nil {
 		return err
 	}
+	d.farewell(ctx, dock)
 	if err := repo.RemoveWorktree(ctx, dock.Path); err != nil {
 		return err
 	}
@@ -327,4 +328,21 @@ func (d *Docks) Reclaim(ctx context.Context, v dispatch.Vessel, dock dispatch.Do
 		return nil // it is gone, or the repository is
 	}
 	return repo.DeleteBranch(ctx, dock.Branch)
+}
+
+// farewell says what goes with a worktree that nobody collected, because the
+// broker stopped.
+func (d *Docks) farewell(ctx context.Context, dock dispatch.Dock) {
+	if dock.MissionID == nil {
+		return
+	}
+	if _, saved, err := d.opts.Papers.Diff(*dock.MissionID); saved || err != nil {
+		return
+	}
+	if _, err := os.Lstat(filepath.Join(dock.Path, ".git")); err != nil {
+		return
+	}
+	if status, dirty, err := d.opts.Papers.DockStatus(ctx, dock); err == nil && dirty {
+		d.opts.Papers.Note(*dock.MissionID, leaves(status))
+	}
 }

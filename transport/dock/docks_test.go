@@ -29,6 +29,7 @@ func fault(err error) dispatch.FailureReason {
 }
 
 func TestTwoMissionsInARowCommitToOneBranchInOrder(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	v := y.vessel()
 	first := y.work("msn_a", v)
@@ -64,6 +65,7 @@ func TestTwoMissionsInARowCommitToOneBranchInOrder(t *testing.T) {
 }
 
 func TestEachOfSeveralDependantsBeginsAtTheCommitBefore(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	root := y.work("msn_root", y.vessel())
 	y.prepare(&root)
@@ -87,6 +89,7 @@ func TestEachOfSeveralDependantsBeginsAtTheCommitBefore(t *testing.T) {
 }
 
 func TestAnUnresolvableRefMakesNoWorktree(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.sh(y.origin, "tag", "v1")
 	side := y.commit("side", "s\n")
@@ -119,6 +122,7 @@ func TestAnUnresolvableRefMakesNoWorktree(t *testing.T) {
 }
 
 func TestWhatAnEarlierTryLeftIsKeptBeside(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	w := y.work("msn_a", y.vessel())
 	from := y.prepare(&w)
@@ -140,6 +144,7 @@ func TestWhatAnEarlierTryLeftIsKeptBeside(t *testing.T) {
 }
 
 func TestPrestagedFilesArePlacedWhereTheyBelong(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.write(y.file("plain"), "content")
 	y.write(y.file("run.sh"), "#!/bin/sh\n")
@@ -211,6 +216,7 @@ func TestPrestagedFilesArePlacedWhereTheyBelong(t *testing.T) {
 }
 
 func TestLandingMergesOrSaysWhyNot(t *testing.T) {
+	t.Parallel()
 	work := func(y *yard, id, path, content string, v dispatch.Vessel) missions.Work {
 		w := y.work(id, v)
 		y.prepare(&w)
@@ -336,7 +342,27 @@ func TestLandingMergesOrSaysWhyNot(t *testing.T) {
 	})
 }
 
+func TestWhatGoesWithAWorktreeThatNobodyCollectedIsSaid(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	for id, collected := range map[string]bool{"msn_a": false, "msn_b": true} {
+		w := y.work(id, y.vessel())
+		y.prepare(&w)
+		y.write(filepath.Join(w.Dock.Path, "lost"), "x")
+		if collected {
+			if _, err := y.docks.Collect(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		y.reclaim(w, false)
+		if log := y.log(id); strings.Count(log, "goes with it: ?? lost.") != 1 {
+			t.Errorf("%s: the log: %s", id, log)
+		}
+	}
+}
+
 func TestADocksOwnBranchIsCheckedOutAgain(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	w := y.work("msn_a", y.vessel())
 	y.prepare(&w)
@@ -357,6 +383,7 @@ func TestADocksOwnBranchIsCheckedOutAgain(t *testing.T) {
 }
 
 func TestWhetherACommitLandedIsLookedForWhereItCould(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	dir := filepath.Join(y.dir, "work")
 	y.sh(y.dir, "clone", "--quiet", y.origin, dir)
@@ -390,6 +417,7 @@ func TestWhetherACommitLandedIsLookedForWhereItCould(t *testing.T) {
 }
 
 func TestABranchGoesOnceItLanded(t *testing.T) {
+	t.Parallel()
 	for policy, gone := range map[string]bool{"LocalOnly": true, "LocalAndRemote": true, "None": false} {
 		y := newYard(t)
 		w := y.work("msn_a", y.vessel(func(v *dispatch.Vessel) { v.BranchCleanup = policy }))
@@ -403,6 +431,7 @@ func TestABranchGoesOnceItLanded(t *testing.T) {
 }
 
 func TestNothingOutsideTheDocksIsTouched(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for _, path := range []string{y.origin, y.state("docks"), y.state("docks") + "/../../origin", "docks/a", "", "/", y.state("docks/../x")} {
 		w := y.work("msn_a", y.vessel())
@@ -420,6 +449,7 @@ func TestNothingOutsideTheDocksIsTouched(t *testing.T) {
 }
 
 func TestTwentyMissionsAtOnceDoNotHarmARepository(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	v := y.vessel(func(v *dispatch.Vessel) { v.Concurrent, v.LandingMode = true, dispatch.LandLocalMerge })
 	var wg sync.WaitGroup
@@ -465,6 +495,7 @@ func TestTwentyMissionsAtOnceDoNotHarmARepository(t *testing.T) {
 }
 
 func TestARepositoryThatVanishesIsSaidAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	t.Run("its origin, before it was cloned", func(t *testing.T) {
 		y := newYard(t)
 		w := y.work("msn_a", y.vessel(func(v *dispatch.Vessel) { v.RepoURL = y.file("nowhere") }))
@@ -508,6 +539,7 @@ func TestARepositoryThatVanishesIsSaidAndLeavesNothing(t *testing.T) {
 }
 
 func TestAnOriginThatHangsIsGivenUp(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -529,6 +561,7 @@ func TestAnOriginThatHangsIsGivenUp(t *testing.T) {
 }
 
 func TestWhatIsNotOnTheBranchIsSaid(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, brief string
 		produced    string // true, false or unknown
