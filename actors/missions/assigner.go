@@ -176,7 +176,7 @@ func (a *assigner) planned(ctx actor.Context, m *passDone) {
 		wait := a.retry.NextBackOff()
 		a.sys.log.Warn("a pass over the missions was not completed", slog.String("cause", m.err.Error()), slog.Duration("retry_after", wait))
 		a.later(wait)
-	case a.again:
+	case a.again || m.plan.wrote:
 		a.pass()
 	default:
 		if len(m.plan.tasks) == 0 {
@@ -198,8 +198,10 @@ func (a *assigner) later(wait time.Duration) {
 func (a *assigner) asked(ctx actor.Context, m *ask) {
 	pid, busy := a.live[m.mission]
 	switch {
-	case busy && m.atOnce:
+	case busy && m.atOnce && a.sys.Running(m.mission):
 		m.settle(errHeld)
+	case busy && m.atOnce:
+		m.settle(errAgain) // it is about to go
 	case busy:
 		a.sys.send(pid, m)
 	case a.sys.ctx.Err() != nil:

@@ -148,6 +148,24 @@ func TestACancelBetweenAssignmentAndLaunchIsNotLost(t *testing.T) {
 	})
 }
 
+func TestAStepThatMeetsAnothersIsMadeAnew(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.vessel("v")
+		w.voyage("vyg", "v", "m")
+		w.run()
+		meets := 0
+		w.store.fault = func([]broker.RecordChange) (error, error) {
+			if meets++; meets < 5 {
+				return fmt.Errorf("%w: somebody was faster", broker.ErrRecordRevision), nil
+			}
+			return nil, nil
+		}
+		if m, err := w.sys.CancelMission(context.Background(), operator, "m"); err != nil || m.Status != dispatch.MissionCancelled {
+			t.Errorf("%s, %v", m.Status, err)
+		}
+	})
+}
+
 func TestACancelAndTheEndHaveOneWinner(t *testing.T) {
 	won := map[string]int{}
 	for i := range 40 {
@@ -415,8 +433,10 @@ func TestADockInUseIsNotTouched(t *testing.T) {
 		if _, err := w.sys.Repair(context.Background(), operator, id); !errors.As(err, &fault) {
 			t.Error(err)
 		}
-		if err := w.sys.Reclaim(context.Background(), operator, id); err != nil || len(w.docks.standing) > 0 {
-			t.Errorf("%v, %v", err, w.docks.standing)
+		for range 20 { // one after the other, it is nobody's
+			if err := w.sys.Reclaim(context.Background(), operator, id); err != nil || len(w.docks.standing) > 0 || w.sys.Running("m") {
+				t.Errorf("%v, %v", err, w.docks.standing)
+			}
 		}
 		if err := w.sys.Reclaim(context.Background(), operator, "zz"); !refused(err, broker.CodeDockNotFound) {
 			t.Error(err)

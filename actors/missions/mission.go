@@ -74,6 +74,7 @@ func (m *mission) Receive(ctx actor.Context) {
 		m.answerWaiting(box.ErrStopped)
 		m.sys.send(m.sys.assigner, released{m.id})
 	case *taskDone:
+		m.sys.live.Delete(m.id) // before who asked is answered, and asks whether it is there
 		if m.first != nil {
 			m.first.settle(msg.err)
 		} else if hindered(msg.err) {

@@ -134,7 +134,7 @@ func (b *running) startActors() error {
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
 		Observe:          b.observe, Proofs: b.proofs(), Live: b.live.Publish, Hold: b.hold.Refuse, Drained: b.drained,
-		Admit: b.vessels.admit,
+		Admit: b.vessels.admit, Cancelled: b.vessels.cancelled,
 		Fatal: func(reason string) {
 			select {
 			case b.fatal <- reason:

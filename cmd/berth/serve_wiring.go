@@ -69,7 +69,7 @@ func (b *running) addNative(opts *actors.Options) error {
 	}
 	b.overview = status.New(status.Options{Jobs: b.journal, Events: b.events, Hold: b.hold.Present, Now: time.Now, Log: b.log,
 		Signals: func() (any, error) { return b.board.RecentSignals() }, Work: b.vessels.family.Standing, Waiting: b.vessels.family.Waiting,
-		More:    append([]status.Entity{{Names: [2]string{"signals", "signal"}, List: b.listSignals}}, b.vessels.family.Entities()...)})
+		More: append([]status.Entity{{Names: [2]string{"signals", "signal"}, List: b.listSignals}}, b.vessels.family.Entities()...)})
 	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared), boarding,
 		b.hold.NewFamily(shared), b.vessels.family, b.vessels.code, upkeep.NewFamily(b.keeper, b.journal, shared)).For(native.Access(b.cfg.Broker.Access))
 	opts.Sources = append(opts.Sources, joined.Source())

@@ -280,6 +280,7 @@ func TestALogGrowsInABrowser(t *testing.T) {
 	r.answers["/api/v1/missions/msn_run"] = m
 	r.mu.Unlock()
 	p.Await(`document.querySelector("[data-part=mission]").textContent.includes("Complete") && document.querySelector("[data-part=actions] form") === null`)
+	p.Await(`!document.querySelector("[data-part=diff]").textContent.includes("when the page was loaded")`)
 	p.Clean()
 }
 

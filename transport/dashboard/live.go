@@ -90,7 +90,7 @@ func (d *Dashboard) pageOf(r *http.Request) (*http.Request, func(*Dashboard, *ht
 type watchedKey struct{}
 
 // watched reports whether only the live parts of a page are wanted.
-func (d *Dashboard) watched(r *http.Request) bool { return r.Context().Value(watchedKey{}) != nil }
+func watched(r *http.Request) bool { return r.Context().Value(watchedKey{}) != nil }
 
 type streamer struct {
 	w    http.ResponseWriter

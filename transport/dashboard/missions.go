@@ -44,7 +44,7 @@ func (d *Dashboard) mission(r *http.Request) (*page, error) {
 		{ID: "actions", Name: "missionactions", Live: true, Data: map[string]any{"ID": id, "CSRF": d.Guard.CSRF(r), "Actions": actionsOf(m.Status)}},
 		{ID: "log", Name: "missionlog", Live: true, Data: log},
 	}
-	if !d.watched(r) { // these do not change under who reads them
+	if working := m.Status.Live(); !working || !watched(r) { // a diff of work under way is git's work: once, not all the time
 		diff, err := d.diffOf(r, path)
 		if err != nil {
 			return nil, err
@@ -53,7 +53,8 @@ func (d *Dashboard) mission(r *http.Request) (*page, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, part{ID: "output", Name: "missionoutput", Data: output}, part{ID: "diff", Name: "missiondiff", Data: diff})
+		parts = append(parts, part{ID: "output", Name: "missionoutput", Live: true, Data: output}, part{ID: "diff", Name: "missiondiff", Live: true, Data: diff})
+		diff["Working"], output["Working"] = working, working
 	}
 	parts = append(parts, part{ID: "history", Name: "history", Live: true, Data: history})
 	return &page{Title: "Mission " + id, At: "/voyages", Parts: parts}, nil

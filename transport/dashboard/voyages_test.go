@@ -123,7 +123,8 @@ func TestVoyagesAreFiltered(t *testing.T) {
 	}
 }
 
-// While a page is kept live, its log is read and its diff is not.
+// While a mission is worked on, an open page reads its log and no diff, which
+// would be made anew each time; afterwards it has what came of it.
 func TestALiveMissionReadsWhatChanges(t *testing.T) {
 	r := newRig(t)
 	asked := map[string]int{}
@@ -135,6 +136,10 @@ func TestALiveMissionReadsWhatChanges(t *testing.T) {
 	}
 	if asked["/api/v1/missions/msn_run/log"] == 0 || asked["/api/v1/missions/msn_run/diff"]+asked["/api/v1/missions/msn_run/output"] > 0 {
 		t.Errorf("asked %v", asked)
+	}
+	w = b.send("GET", "/live?page="+url.QueryEscape("/missions/msn_core"), nil, cancelled)
+	if body := w.Body.String(); !strings.Contains(body, "limit/bucket.go") || !strings.Contains(body, "The public routes are limited now.") {
+		t.Errorf("the stream of one that has ended has %s", body)
 	}
 }
 

@@ -139,7 +139,7 @@ func (a *api) dispatch(r *http.Request) (any, error) {
 	}
 	record, err := a.twin(r, "dispatch", asArguments(body))
 	if err != nil {
-		return nil, err
+		return nil, ofDispatch(err)
 	}
 	var accepted Job
 	if err := json.Unmarshal(record, &accepted); err != nil || accepted.JobID == "" {
@@ -153,13 +153,23 @@ func (a *api) dispatch(r *http.Request) (any, error) {
 	case !job.Status.Final():
 		return answered{http.StatusAccepted, job.Handle(accepted.Replayed)}, nil
 	case job.Status != broker.JobSucceeded:
-		return nil, endedBadly(job)
+		return nil, ofDispatch(endedBadly(job))
 	}
 	var done Job
 	if err := json.Unmarshal(job.Handle(false), &done); err != nil {
 		return nil, fmt.Errorf("read the job %s: %w", job.ID, err)
 	}
 	return answered{http.StatusCreated, done.Result}, nil
+}
+
+// ofDispatch is a refusal with the status that this route gives it: of what is
+// not found only the vessel is 404 (contracts/native.md section 21).
+func ofDispatch(err error) error {
+	var refusal *broker.Refusal
+	if errors.As(err, &refusal) && statuses[refusal.Code] == http.StatusNotFound && refusal.Code != broker.CodeVesselNotFound && refusal.Code != broker.CodeVerbUnknown {
+		return &refused{status: http.StatusBadRequest, refusal: refusal}
+	}
+	return err
 }
 
 // awaitEnd waits until a job is final, or the time is over.

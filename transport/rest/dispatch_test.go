@@ -128,8 +128,9 @@ func TestADispatchAnswersWithItsVoyageOrItsJob(t *testing.T) {
 			job: ended(broker.JobChange{To: broker.JobFailed, Reason: broker.CodeDispatchHold, Message: "m", Refusal: hold.NativeJSON()})},
 		"refused with 404": {reply: actors.Reply{Job: &accepted}, status: 404, want: []string{`vessel_not_found`},
 			job: ended(broker.JobChange{To: broker.JobFailed, Reason: broker.CodeVesselNotFound, Refusal: broker.Refuse(broker.CodeVesselNotFound, "Vessel not found", nil).NativeJSON()})},
-		"lost":   {reply: actors.Reply{Job: &accepted}, status: 500, want: []string{`"Code":"job_lost_on_restart"`, `It was lost.`, `"JobId":"job_d"`}, job: ended(broker.JobChange{To: broker.JobLost, Reason: broker.CodeJobLostOnRestart, Message: "It was lost."})},
-		"no job": {reply: actors.Reply{Answer: &broker.Answer{Result: json.RawMessage(`{"structuredContent":{}}`)}}, status: 500, want: []string{`internal`}},
+		"another record is not found": {reply: actors.Reply{Refusal: broker.Refuse(broker.CodeDependencyNotFound, "No such mission.", nil)}, status: 400, want: []string{`mission_dependency_not_found`}},
+		"lost":                        {reply: actors.Reply{Job: &accepted}, status: 500, want: []string{`"Code":"job_lost_on_restart"`, `It was lost.`, `"JobId":"job_d"`}, job: ended(broker.JobChange{To: broker.JobLost, Reason: broker.CodeJobLostOnRestart, Message: "It was lost."})},
+		"no job":                      {reply: actors.Reply{Answer: &broker.Answer{Result: json.RawMessage(`{"structuredContent":{}}`)}}, status: 500, want: []string{`internal`}},
 		"accepted, and nobody may wait": {reply: actors.Reply{Job: &accepted}, job: accepted, status: 202, want: []string{`"JobId":"job_d"`, `"Status":"Accepted"`},
 			change: func(f *fake, o *rest.Options) {
 				o.MaxWaiting = 1

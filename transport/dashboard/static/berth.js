@@ -20,7 +20,7 @@
     const selection = document.getSelection();
     if (selection && !selection.isCollapsed && el.contains(selection.anchorNode)) return true;
     return [...el.querySelectorAll("input:not([type=hidden]), textarea")].some((i) => i.value !== i.defaultValue) ||
-      el.querySelector("details[open]") !== null;
+      el.querySelector("details[open]:not(.file)") !== null;
   };
 
   const swap = (id, html) => {
