@@ -165,9 +165,13 @@ func (d *Docks) Land(ctx context.Context, w missions.Work) (string, error) {
 		}
 	}
 	message := fmt.Sprintf("Land %s (%s)", subject(m.Title), m.ID)
+	work, err := d.working(ctx, v)
+	if err != nil {
+		return "", err
+	}
 	var commit string
-	if v.WorkingDirectory != nil {
-		commit, err = repo.MergeInto(ctx, d.opts.Git.Repo(*v.WorkingDirectory), v.DefaultBranch, *m.Commit, message)
+	if work != nil {
+		commit, err = repo.MergeInto(ctx, work, v.DefaultBranch, *m.Commit, message)
 	} else {
 		commit, err = repo.MergeBare(ctx, filepath.Join(d.opts.Root, ".landing", m.ID), v.DefaultBranch, *m.Commit, message)
 	}

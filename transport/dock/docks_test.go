@@ -298,6 +298,21 @@ func TestLandingMergesOrSaysWhyNot(t *testing.T) {
 			t.Errorf("begins at %+v, want %s", from, both)
 		}
 	})
+	t.Run("a bare repository is no working directory", func(t *testing.T) {
+		y := newYard(t)
+		bare := filepath.Join(y.dir, "bare.git")
+		y.sh(y.dir, "clone", "--quiet", "--bare", y.origin, bare)
+		v := y.vessel(local, func(v *dispatch.Vessel) { v.RepoURL, v.WorkingDirectory = bare, &bare })
+		a := work(y, "msn_a", "a", "a", v)
+		landed, err := y.docks.Land(t.Context(), a)
+		if err != nil || y.sh(y.clone(), "rev-parse", "refs/heads/main") != landed {
+			t.Fatalf("landed as %s, %v", landed, err)
+		}
+		b := y.work("msn_b", v)
+		if from := y.prepare(&b); from.StartCommit != landed || len(from.Warnings) > 0 {
+			t.Errorf("begins at %+v, want %s", from, landed)
+		}
+	})
 	t.Run("a working directory beside another origin", func(t *testing.T) {
 		y := newYard(t)
 		dir := filepath.Join(y.dir, "work")
