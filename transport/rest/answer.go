@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"berth/broker"
@@ -217,6 +218,18 @@ func number(r *http.Request, name string, otherwise, low, high int) (int, error)
 		return 0, badRequest(broker.CodeInvalidArguments, name+" must be a whole number.", map[string]any{"Name": name})
 	}
 	return min(max(n, low), high), nil
+}
+
+// truth reads a boolean of the query; without it, or with an empty one, it is
+// false.
+func truth(r *http.Request, name string) (bool, error) {
+	switch text := r.URL.Query().Get(name); {
+	case text == "", strings.EqualFold(text, "false"):
+		return false, nil
+	case strings.EqualFold(text, "true"):
+		return true, nil
+	}
+	return false, badRequest(broker.CodeInvalidArguments, name+" must be true or false.", map[string]any{"Name": name})
 }
 
 func countingIDs() func() string {
