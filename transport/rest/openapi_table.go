@@ -106,8 +106,8 @@ var paging = []param{
 	{Name: "pageSize", Type: "integer", Says: "Records on a page, 1 to 1000; a number outside is taken as the nearest one inside."},
 }
 
-// orders are those of a list.
-var orders = []string{broker.CreatedDescending, broker.CreatedAscending}
+// ordered is which way round such a list is.
+var ordered = param{Name: "order", Type: "string", Words: []string{broker.CreatedDescending, broker.CreatedAscending}, Says: "The newest first without it."}
 
 // documents describes every route, by method and path: a route without a row
 // here, and a row without a route, fail a test.
@@ -149,7 +149,7 @@ var documents = joined(map[string]document{
 		{Name: "voyageId", Type: "string", Says: "Only events with this voyage."},
 		{Name: "createdAfter", Type: "string", Says: "Only events created at or after this time, such as 2026-05-04T09:12:00Z."},
 		{Name: "createdBefore", Type: "string", Says: "Only events created before this time."},
-		{Name: "order", Type: "string", Words: orders, Says: "The newest first without it."}}, paging...)},
+		ordered}, paging...)},
 	"DELETE /api/v1/events/{id}": {Answer: eventDeleted{}},
 	"GET /api/v1/events/stream": {Answer: StreamEvent{}, Media: "text/event-stream", Query: []param{
 		{Name: "cursor", Type: "string", Says: "Goes on after this event. What was missed is given again, up to 128 events or 1 MiB; an event.gap says that there was more."},
