@@ -22,7 +22,7 @@ RESMON_TESTS := $(shell grep -hoE '^func Test[A-Za-z0-9_]+' cmd/berth/resmon_*_t
 
 CC_FOUND := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 
-.PHONY: build test test-resmon test-browser chromium lint vuln fuzz demo crash bench soak conformance test-real catalogs generate clean help
+.PHONY: build test test-resmon test-browser chromium lint vuln fuzz demo demo-dispatch crash bench soak conformance test-real catalogs generate clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -82,6 +82,9 @@ vuln: ## known vulnerabilities in what is built, where their database can be rea
 
 demo: ## one readable proof: a flood, a job, kill -9, restart (needs only Go)
 	$(GO) run ./cmd/berth-demo
+
+demo-dispatch: ## missions on a real repository: a diff, a search, kill -9, restart (needs Go and git)
+	$(GO) run ./cmd/berth-demo -dispatch
 
 crash: ## the crash suite, CRASH_ROUNDS (100) rounds
 	BERTH_CRASH_ROUNDS=$(CRASH_ROUNDS) $(GO) test -count=1 -timeout 60m -run Crash ./cmd/berth/...

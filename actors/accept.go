@@ -15,7 +15,7 @@ type acceptCatalog struct {
 	once    sync.Once
 }
 
-func (m *acceptCatalog) newWork() {}
+func (m *acceptCatalog) NewWork() {}
 
 func (m *acceptCatalog) settle(r *broker.Refusal) { m.once.Do(func() { m.reply <- r }) }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cenkalti/backoff/v4"
 
+	"berth/actors/box"
 	"berth/broker"
 	"berth/broker/admission"
 	"berth/broker/drain"
@@ -87,12 +88,12 @@ type offer struct {
 	once sync.Once
 }
 
-func (o *offer) newWork() {}
+func (o *offer) NewWork() {}
 
 // Reject answers the owner when the backend actor never will.
 func (o *offer) Reject(err error) {
 	r := broker.Refuse(broker.CodeBackendUnavailable, "The backend "+o.call.Backend+" is stopping; the call was not sent.", map[string]any{"backend": o.call.Backend})
-	if errors.Is(err, errMailboxFull) {
+	if errors.Is(err, box.ErrFull) {
 		r = broker.Refuse(broker.CodeOverloaded, "The backend "+o.call.Backend+" has too many calls waiting.", map[string]any{"backend": o.call.Backend}).Retry(time.Second)
 	}
 	o.settle(outcome{refusal: r})

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"berth/actors/box"
 	"berth/broker"
 )
 
@@ -107,12 +108,12 @@ func (b *backend) setState(s BackendState) {
 func (b *backend) opened(m *opened) {
 	if m.life != b.life {
 		b.sys.stale.Add(1)
-		m.Reject(errActorStopped)
+		m.Reject(box.ErrStopped)
 		return
 	}
 	b.opening = false
 	if b.change != nil { // it was told to end
-		m.Reject(errActorStopped)
+		m.Reject(box.ErrStopped)
 		return
 	}
 	if m.err != nil {

@@ -74,7 +74,7 @@ type openBound struct {
 	once    sync.Once
 }
 
-func (m *openBound) newWork() {}
+func (m *openBound) NewWork() {}
 
 func (m *openBound) settle(r *broker.Refusal) { m.once.Do(func() { m.reply <- r }) }
 

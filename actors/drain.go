@@ -26,7 +26,7 @@ type drainBackend struct {
 	once    sync.Once
 }
 
-func (m *drainBackend) newWork() {}
+func (m *drainBackend) NewWork() {}
 
 func (m *drainBackend) settle(r *broker.Refusal) { m.once.Do(func() { m.reply <- r }) }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/actors/box"
 	"berth/broker"
 	"berth/broker/catalog"
 )
@@ -222,7 +223,7 @@ func (j *job) giveUp() {
 		j.begin.settle(stoppingRefusal())
 	}
 	for _, c := range j.cancels {
-		c.settle(errActorStopped)
+		c.settle(box.ErrStopped)
 	}
 	switch {
 	case j.step == stepCreate && j.start.standsBeside():

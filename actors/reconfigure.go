@@ -56,7 +56,7 @@ type reconfigureAll struct {
 	once  sync.Once
 }
 
-func (m *reconfigureAll) newWork() {}
+func (m *reconfigureAll) NewWork() {}
 
 func (m *reconfigureAll) settle(err error) { m.once.Do(func() { m.reply <- err }) }
 

@@ -8,13 +8,14 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"berth/actors/box"
 	"berth/broker"
 )
 
 const sessionMailbox = 1024
 
 // sessionMailboxes makes the mailbox of each session.
-var sessionMailboxes = mailbox(sessionMailbox)
+var sessionMailboxes = box.Mailbox(sessionMailbox)
 
 // submit starts a call of a session.
 type submit struct {
@@ -24,15 +25,15 @@ type submit struct {
 	once    sync.Once
 }
 
-func (m *submit) newWork() {}
+func (m *submit) NewWork() {}
 
 // Reject answers a call that its session will never handle.
 func (m *submit) Reject(err error) {
 	r := broker.Refuse(broker.CodeShuttingDown, "The session is ending; the call was not sent.", nil)
 	switch {
-	case errors.Is(err, errMailboxFull):
+	case errors.Is(err, box.ErrFull):
 		r = broker.Refuse(broker.CodeOverloaded, "This session has too many calls waiting.", nil).Retry(time.Second)
-	case !errors.Is(err, errActorStopped):
+	case !errors.Is(err, box.ErrStopped):
 		r = broker.AsRefusal(err)
 	}
 	m.settle(Reply{Refusal: r})

@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cenkalti/backoff/v4"
 
+	"berth/actors/box"
 	"berth/broker"
 	"berth/broker/catalog"
 )
@@ -39,7 +40,7 @@ type openSession struct {
 	once  sync.Once
 }
 
-func (m *openSession) newWork() {}
+func (m *openSession) NewWork() {}
 
 func (m *openSession) settle(r *broker.Refusal) { m.once.Do(func() { m.reply <- r }) }
 
@@ -53,7 +54,7 @@ type openInstance struct {
 	once             sync.Once
 }
 
-func (m *openInstance) newWork() {}
+func (m *openInstance) NewWork() {}
 
 func (m *openInstance) settle(pid *actor.PID) { m.once.Do(func() { m.reply <- pid }) }
 
@@ -239,7 +240,7 @@ func (s *supervisor) spawnBackend(ctx actor.Context, cfg BackendConfig, session 
 	name := "backend/" + cfg.Name + "/" + strconv.FormatUint(s.spawned, 10)
 	sys, cell := s.sys, newCell(cfg, held)
 	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newBackend(sys, cell, session) },
-		actor.WithMailbox(mailbox(backendMailbox))), name)
+		actor.WithMailbox(box.Mailbox(backendMailbox))), name)
 	if err != nil {
 		s.log.Error("a backend actor could not be spawned", slog.String("backend", cfg.Name), slog.String("cause", err.Error()))
 		return nil
@@ -351,7 +352,7 @@ func (s *supervisor) openInstance(ctx actor.Context, m *openInstance) {
 func (s *supervisor) spawnJob(ctx actor.Context, m *jobStart) {
 	sys := s.sys
 	j := newJob(sys, m)
-	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return j }, actor.WithMailbox(mailbox(jobMailbox))), "job/"+j.record.ID)
+	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return j }, actor.WithMailbox(box.Mailbox(jobMailbox))), "job/"+j.record.ID)
 	if err != nil {
 		s.log.Error("a job actor could not be spawned", slog.String("job", j.record.ID), slog.String("cause", err.Error()))
 		m.Reject(err)

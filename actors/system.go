@@ -13,6 +13,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"berth/actors/box"
 	"berth/broker"
 	"berth/broker/admission"
 	"berth/broker/catalog"
@@ -186,11 +187,11 @@ func Start(opts Options) (*System, error) {
 	}
 	s.journal = telling{opts.Journal, s}
 	s.asked.tell = func(id string) { s.tellTask("", id) }
-	s.as = newActorSystem(opts.Logger)
+	s.as = box.NewSystem(opts.Logger)
 	s.root = s.as.Root
 	s.root.Copy().WithGuardian(&guardian{fatal: opts.Fatal}).Spawn(actor.PropsFromProducer(
 		func() actor.Actor { return newSupervisor(s) },
-		actor.WithMailbox(mailbox(supervisorMailbox)), actor.WithSupervisor(&strategy{log: opts.Logger})))
+		actor.WithMailbox(box.Mailbox(supervisorMailbox)), actor.WithSupervisor(&strategy{log: opts.Logger})))
 	<-s.started
 	return s, nil
 }

@@ -159,12 +159,12 @@ const (
 	CodeMissingQuery    Code = "missing_query"
 	CodeIndexUpdating   Code = "code_index_update_in_progress"
 
+	CodeMissionNotFound    Code = "mission_not_found"
+	CodeVoyageNotFound     Code = "voyage_not_found"
 	CodeIndexStale         Code = "code_index_stale"
 	CodeContextUnavailable Code = "code_context_unavailable"
 	CodeContextTimeout     Code = "code_context_timeout"
 
-	CodeMissionNotFound Code = "mission_not_found"
-	CodeVoyageNotFound  Code = "voyage_not_found"
 	CodeTargetAmbiguous Code = "target_ambiguous"
 	CodeInvalidType     Code = "invalid_type"
 	CodeMissingMessage  Code = "missing_message"
@@ -317,12 +317,12 @@ var codes = map[Code]struct{ retryable bool }{
 	CodeMissingQuery:    {false},
 	CodeIndexUpdating:   {true},
 
+	CodeMissionNotFound:    {false},
+	CodeVoyageNotFound:     {false},
 	CodeIndexStale:         {false},
 	CodeContextUnavailable: {false},
 	CodeContextTimeout:     {true},
 
-	CodeMissionNotFound: {false},
-	CodeVoyageNotFound:  {false},
 	CodeTargetAmbiguous: {false},
 	CodeInvalidType:     {false},
 	CodeMissingMessage:  {false},

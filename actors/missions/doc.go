@@ -1,5 +1,6 @@
 // Package missions carries out what was dispatched: one actor assigns pending
-// missions to captains, and one actor for each live mission sees it to its end.
+// missions to captains, and one actor for each mission that something is done
+// with sees it to its end.
 //
 // It owns every step of a mission from Assigned on, every captain's and dock's
 // state while a mission has it, and the ends of voyages. It writes a step

@@ -45,7 +45,7 @@ type Docks interface {
 	Collect(ctx context.Context, w Work) (Collected, error)
 	// Land merges the mission's commit into the vessel's default branch, as the
 	// vessel's landing mode has it, and gives the merge commit.
-	// merge_conflict and working_directory_dirty are Faults.
+	// merge_conflict, working_directory_dirty and protected_path_changed are Faults.
 	Land(ctx context.Context, w Work) (commit string, err error)
 	// Reclaim removes the worktree. The branch stays, unless the vessel's policy
 	// is to remove a landed one: landed says that it was.
@@ -71,8 +71,9 @@ type Agents interface {
 	// Start runs the captain's program in the dock, with brief as its prompt and
 	// token, unless it is empty, as what it authenticates to the broker with. It
 	// returns when the program runs. Each line that it writes goes to the
-	// mission's log and then, as a Beat, to heard, which must not block; ctx
-	// limits the start only. prompt_too_large is a *dispatch.Fault, every other
+	// mission's log and then, as a Beat, to heard, which must not block and is
+	// called from several goroutines, until Done is closed; lines that come
+	// together make one Beat. ctx limits the start only. prompt_too_large is a *dispatch.Fault, every other
 	// error is launch_failed.
 	Start(ctx context.Context, w Work, brief, token string, heard func(Beat)) (Agent, error)
 	// Note adds a line of the broker's own to a mission's log.

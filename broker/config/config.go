@@ -68,6 +68,8 @@ type Broker struct {
 	// The process that a wake on the coordination board starts
 	// ([coordination](coordination.md)).
 	AgentWake AgentWake `key:"agent_wake"`
+	// How missions are carried out ([dispatch](dispatch.md)).
+	Dispatch Dispatch `key:"dispatch"`
 	// What clients put before the names of tools, besides `berth.` and
 	// `mcp__berth__`; one is stripped. It ends in `__`, `.`, `/` or `:`.
 	HarnessPrefixes []string `key:"harness_prefixes" check:"prefix"`
@@ -94,6 +96,28 @@ type AgentWake struct {
 	Command string `key:"command"`
 	// Where it runs, absolute; the broker's own directory otherwise.
 	WorkingDirectory string `key:"working_directory" check:"absolute"`
+}
+
+// Dispatch is how the agents of missions are run.
+type Dispatch struct {
+	// How long an agent may say nothing before its captain is called Stalled, which
+	// an operator sees in the inbox. It is not ended.
+	StallAfter time.Duration `key:"stall_after" default:"10m" min:"1s" max:"24h"`
+	// How long an agent may work; its mission then ends Failed, `mission_timeout`.
+	MissionTimeout time.Duration `key:"mission_timeout" default:"4h" min:"1s" max:"168h"`
+	// Agents at once, over all vessels; further missions wait.
+	MaxAgents int `key:"max_agents" default:"8" min:"1" max:"1000"`
+	// Whether an agent is given an MCP configuration that leads back to this broker,
+	// and a token of its own for it.
+	DeliverMCP bool `key:"deliver_mcp" default:"true"`
+	// Whether an agent may use its tools without asking, which nobody could answer.
+	// Without it most programs change nothing.
+	Unattended bool `key:"unattended" default:"true"`
+	// Variables of the broker's environment that agents get, besides those that
+	// every program needs.
+	Env []string `key:"env"`
+	// The longest log of a mission; what comes after it is not kept.
+	MaxLog Size `key:"max_log" default:"64MiB" min:"64KiB" max:"16GiB"`
 }
 
 // HoldRules say what `berth hold engage` stops, besides Berth's own verbs that

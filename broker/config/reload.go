@@ -53,6 +53,7 @@ var effects = map[string]Effect{
 	"Broker.harness_prefixes":      AtOnce,
 	"Broker.hold":                  AtOnce,
 	"Broker.agent_wake":            NeedsRestart,
+	"Broker.dispatch":              NeedsRestart,
 
 	"Broker.tracing": NeedsRestart,
 
@@ -61,6 +62,14 @@ var effects = map[string]Effect{
 	"Tracing.sample":   NeedsRestart,
 
 	"HoldRules.verbs": AtOnce,
+
+	"Dispatch.stall_after":     NeedsRestart,
+	"Dispatch.mission_timeout": NeedsRestart,
+	"Dispatch.max_agents":      NeedsRestart,
+	"Dispatch.deliver_mcp":     NeedsRestart,
+	"Dispatch.unattended":      NeedsRestart,
+	"Dispatch.env":             NeedsRestart,
+	"Dispatch.max_log":         NeedsRestart,
 
 	"AgentWake.participant_key":   NeedsRestart,
 	"AgentWake.delivery_mode":     NeedsRestart,

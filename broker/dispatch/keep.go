@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -168,10 +169,11 @@ func Read[R Stored](from Reader, id string) (Kept[R], error) {
 	if err != nil {
 		return kept, err
 	}
-	return decode[R](raw)
+	return Decode[R](raw)
 }
 
-func decode[R Stored](raw broker.Record) (Kept[R], error) {
+// Decode reads a record as a journal gave it.
+func Decode[R Stored](raw broker.Record) (Kept[R], error) {
 	kept := Kept[R]{Revision: raw.Revision}
 	if err := json.Unmarshal(raw.Value, &kept.Value); err != nil {
 		return kept, fmt.Errorf("the %s %s cannot be read: %w", raw.Kind, raw.ID, err)
@@ -182,28 +184,42 @@ func decode[R Stored](raw broker.Record) (Kept[R], error) {
 // maxRead is how many records of a list are read at once.
 const maxRead = 1000
 
+// ErrPartly is a list of which some records cannot be read; the others come with
+// the error.
+var ErrPartly = errors.New("some records cannot be read")
+
 // ReadAll gives the records of a list, oldest first, all of them; an empty name
-// is every record of the kind.
+// is every record of the kind. With an error that wraps ErrPartly come those that
+// can be read.
 func ReadAll[R Stored](from Reader, of string) ([]Kept[R], error) {
 	var out []Kept[R]
 	var zero R
+	var bad []error
 	for after := ""; ; {
 		page, err := from.Records(broker.RecordQuery{Kind: zero.Kind(), Key: of, After: after, Limit: maxRead})
-		if err != nil {
+		if err != nil && len(page) == 0 && len(bad) == 0 {
 			return nil, err
 		}
+		if err != nil {
+			bad = append(bad, err) // a journal leaves out what it cannot read
+		}
 		for _, raw := range page {
-			kept, err := decode[R](raw)
+			kept, err := Decode[R](raw)
 			if err != nil {
-				return nil, err
+				bad = append(bad, err)
+				continue
 			}
 			out = append(out, kept)
 		}
-		if len(page) < maxRead {
-			return out, nil
+		if len(page) == 0 || err == nil && len(page) < maxRead {
+			break
 		}
 		after = page[len(page)-1].ID
 	}
+	if len(bad) > 0 {
+		return out, fmt.Errorf("%w: %w", ErrPartly, errors.Join(bad...))
+	}
+	return out, nil
 }
 
 // Values are the records without their revisions.

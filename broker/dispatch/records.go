@@ -255,6 +255,8 @@ const (
 	DispatchLost         FailureReason = "dispatch_lost"
 	MergeConflict        FailureReason = "merge_conflict"
 	WorkingDirectoryBusy FailureReason = "working_directory_dirty"
+	LandingBroken        FailureReason = "landing_failed" // neither of the two before
+	ProtectedPathChanged FailureReason = "protected_path_changed"
 	ChainNotLanded       FailureReason = "chain_not_landed"
 	Cancelled            FailureReason = "cancelled"
 )

@@ -1,9 +1,12 @@
 package shape
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"pgregory.net/rapid"
 )
 
 func TestRedactHidesCredentials(t *testing.T) {
@@ -63,6 +66,31 @@ func checkRedact(t testing.TB, in string) {
 	if utf8.ValidString(in) && !utf8.ValidString(out) {
 		t.Fatalf("%q became %q", in, out)
 	}
+}
+
+// TestRulesWithoutTheirSignsFindNothing looks for every shape everywhere, which
+// must find no more.
+func TestRulesWithoutTheirSignsFindNothing(t *testing.T) {
+	parts := []string{"token", "ToKen", "\u017Fecret", "to\u212Aen", "api-key", "Access_Key", "privateKEY", "session-key", "PASSWD", "pwd", "basic", "Bearer", "set-cookie", "authorization", "signature",
+		"=", ": ", " ", "\"", "'", "\\\"", "=>", "--", "abcdefgh12345678abcdefgh", "hunter2", "sk-abcdefgh12", "xoxb-12345678", "AKIAABCDEFGHIJKLMNOP", "eyJhbGciOiJI.eyJzdWIi", "://", "u:p@h", "-----BEGIN A KEY-----", "-----END A KEY-----",
+		"\n", "Aa0", strings.Repeat("Aa0_", 10), strings.Repeat("a", 39), "\xff"}
+	everywhere := func(s string) string {
+		for _, r := range rules {
+			s = r.find.ReplaceAllString(s, r.with)
+		}
+		return regexp.MustCompile(`[A-Za-z0-9_+=-]{40,}`).ReplaceAllStringFunc(s, func(run string) string {
+			if strings.ContainsAny(run, "0123456789") && strings.ContainsAny(run, "abcdefghijklmnopqrstuvwxyz") && strings.ContainsAny(run, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+				return mark
+			}
+			return run
+		})
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 1, 8).Draw(rt, "parts"), "")
+		if got, want := redactOnce(text), everywhere(text); got != want {
+			rt.Fatalf("%q became %q, want %q", text, got, want)
+		}
+	})
 }
 
 func FuzzRedact(f *testing.F) {

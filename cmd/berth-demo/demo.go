@@ -35,6 +35,10 @@ type demo struct {
 	sessionIDs     map[string]string
 
 	promoted, keyedJob, running, webJob string // ids of jobs
+
+	// of the missions
+	repo, vesselID, captainID, voyageID, endless string
+	missionIDs                                   []string
 }
 
 // build makes the binaries in a temporary directory.

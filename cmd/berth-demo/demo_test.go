@@ -18,13 +18,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTheDemoHoldsAndLeavesNothing(t *testing.T) {
+func TestTheDemosHoldAndLeaveNothing(t *testing.T) {
+	for name, play := range map[string]scenario{"sharing": sharing, "dispatching": dispatching} {
+		t.Run(name, func(t *testing.T) { holds(t, play) })
+	}
+}
+
+func holds(t *testing.T, play scenario) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // it builds the binaries
 	defer cancel()
 	var out bytes.Buffer
-	if code := run(ctx, &out, brokerproc.BuildOptions{Race: raceDetector}); code != 0 {
+	if code := run(ctx, &out, brokerproc.BuildOptions{Race: raceDetector}, play); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, out.String())
 	}
 	if !strings.Contains(out.String(), "Nothing was left behind.") {
@@ -41,7 +47,7 @@ func TestTheDemoFailsAndCleansUpWhenSomethingDoesNotHold(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nothing can be built
 	var out bytes.Buffer
-	if code := run(ctx, &out, brokerproc.BuildOptions{}); code != 1 {
+	if code := run(ctx, &out, brokerproc.BuildOptions{}, sharing); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
 	if !strings.Contains(out.String(), "  NOT build: ") || strings.Contains(out.String(), "as they must be") {

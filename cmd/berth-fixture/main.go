@@ -7,8 +7,11 @@
 //	berth-fixture stdio
 //	berth-fixture http [--listen 127.0.0.1:0] [--port-file FILE]
 //	berth-fixture tasks [--listen 127.0.0.1:0] [--port-file FILE]
+//	berth-fixture agent [--as NAME] [ARGS...]
 //
-// The last has one tool, which it runs as a task of its own.
+// tasks has one tool, which it runs as a task of its own. agent is an agent
+// program that does what its prompt says (berth/test/agent): the one that NAME
+// says, or, when this program is called by such a name, that one.
 //
 // With --witness FIFO, or BERTH_FIXTURE_WITNESS, it and every process that the
 // tool spawn leaves hold the FIFO open for writing as long as they live: a reader
@@ -37,11 +40,16 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"berth/test/agent"
 )
 
-const usage = "usage: berth-fixture stdio | http | tasks [--listen ADDR] [--port-file FILE], each with [--witness FIFO]"
+const usage = "usage: berth-fixture stdio | http | tasks [--listen ADDR] [--port-file FILE], each with [--witness FIFO] | agent [--as NAME] [ARGS...]"
 
 func main() {
+	if agent.Plays(os.Args[0]) {
+		os.Exit(agent.Main(os.Args[0], os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -57,6 +65,9 @@ func run(args []string, out, errOut io.Writer) int {
 	}
 	if args[0] == sleeper {
 		return sleepForEver(args[1:])
+	}
+	if args[0] == "agent" {
+		return runAgent(args[1:], out, errOut)
 	}
 	o := options{witness: os.Getenv("BERTH_FIXTURE_WITNESS")}
 	flags := flag.NewFlagSet("berth-fixture "+args[0], flag.ContinueOnError)
@@ -93,6 +104,15 @@ func run(args []string, out, errOut io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// runAgent plays an agent program; plain when none is named.
+func runAgent(args []string, out, errOut io.Writer) int {
+	name := "plain"
+	if len(args) > 1 && args[0] == "--as" {
+		name, args = args[1], args[2:]
+	}
+	return agent.Main(name, args, os.Stdin, out, errOut)
 }
 
 func serveStdio(ctx context.Context, o options, out io.Writer) error {

@@ -20,7 +20,7 @@ import (
 // openBoard makes the coordination board over the journal.
 func (b *running) openBoard(server broker.ServerInfo) *native.Verbs {
 	c := b.cfg.Broker.AgentWake
-	b.board = board.New(board.Options{Store: b.journal, Now: time.Now, Random: rand.Reader, Log: b.log, Due: func() { b.agentWake.Due() },
+	b.board = board.New(board.Options{Store: b.journal, Now: time.Now, Random: rand.Reader, Log: b.log, Due: func() { b.agentWake.Due() }, Dispatch: true,
 		Team: native.Access(b.cfg.Broker.Access) == native.Team,
 		AgentWake: board.AgentWake{ParticipantKey: c.ParticipantKey, DeliveryMode: c.DeliveryMode, Runtime: c.Runtime, SessionID: c.SessionID,
 			Command: c.Command, WorkingDirectory: c.WorkingDirectory}})

@@ -184,7 +184,7 @@ func (a *app) runRestore(ctx context.Context, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	wait := a.waitingFor("Restoring the journal")
-	done, err := archive.Restore(ctx, dir.Root(), path, archive.Options{Version: buildVersion(), Now: time.Now}, nil)
+	done, err := archive.Restore(ctx, dir.Root(), path, archive.Options{Version: buildVersion(), Now: time.Now, Working: workingMissions}, nil)
 	wait.end()
 	if err != nil {
 		return err

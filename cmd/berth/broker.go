@@ -25,6 +25,10 @@ func (a *app) post(ctx context.Context, path string, body any) (json.RawMessage,
 	return a.ask(func(c *rest.Client) (json.RawMessage, error) { return c.Post(ctx, path, body) })
 }
 
+func (a *app) delete(ctx context.Context, path string) (json.RawMessage, error) {
+	return a.ask(func(c *rest.Client) (json.RawMessage, error) { return c.Delete(ctx, path) })
+}
+
 func (a *app) job(ctx context.Context, id string, wait time.Duration) (json.RawMessage, error) {
 	return a.ask(func(c *rest.Client) (json.RawMessage, error) { return c.Job(ctx, id, wait) })
 }

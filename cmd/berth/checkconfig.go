@@ -77,7 +77,9 @@ func (a *app) checkConfig(path string) (configReport, error) {
 		report.Notes = append(report.Notes, tierVariable+" is neither full nor essential, so it is essential.")
 	}
 	opts := actors.Options{Catalog: catalogSettings(cfg, b.countCosts())}
-	b.addSources(&opts)
+	if err := b.addSources(&opts); err != nil {
+		return report, err
+	}
 	if err := actors.CheckCatalog(opts.Sources, opts.Catalog); err != nil {
 		return report, usage("The configuration is refused: " + sentence(err))
 	}

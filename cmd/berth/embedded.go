@@ -61,6 +61,9 @@ func (a *app) runEmbedded(ctx context.Context, o stdioOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := b.vessels.missions.Start(); err != nil {
+		return err
+	}
 	pipes := newPipes()
 	b.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	served := make(chan error, 1)

@@ -28,6 +28,7 @@ type fakeBroker struct {
 	snapshot *catalog.Snapshot
 	mu       sync.Mutex
 	jobs     []broker.Job
+	looks    int // at the log of the mission that runs
 }
 
 // onStuck is called when somebody waits for a job that never ends.
@@ -83,7 +84,7 @@ func fakeCatalog() *catalog.Snapshot {
 		source.Tools = append(source.Tools, broker.Tool{Name: name,
 			Raw: json.RawMessage(`{"name":"` + name + `","description":"The tool ` + name + `.\nMore of it.","inputSchema":{"type":"object"}}`)})
 	}
-	snapshot, _ := catalog.Build(1, []catalog.Source{source})
+	snapshot, _ := catalog.Build(1, []catalog.Source{source, fakeFleet()})
 	return snapshot
 }
 
@@ -109,6 +110,9 @@ func (f *fakeBroker) Do(_ context.Context, r actors.Request) actors.Reply {
 			panic(err)
 		}
 		return actors.Reply{Answer: &broker.Answer{Result: json.RawMessage(fmt.Sprintf(`{"content":[{"type":"text","text":%s}],"isError":%t}`, quoted, isError))}}
+	}
+	if r.Call.Backend == catalog.NativeName {
+		return f.dispatch(params.Name, params.Arguments)
 	}
 	switch params.Name {
 	case "echo":

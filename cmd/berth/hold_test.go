@@ -51,6 +51,42 @@ var holdEntries = []struct {
 		code := errOut[strings.LastIndex(errOut, "(")+1:]
 		return code[:strings.Index(code, ")")], ""
 	}},
+	{"dispatch", func(_ *house, w *wire) (string, string) {
+		return w.refusedCall("dispatch", aDispatch(), "")
+	}},
+	{"dispatch by its older name and with a key", func(_ *house, w *wire) (string, string) {
+		return w.refusedCall("armada_dispatch", aDispatch(), "a-new-dispatch")
+	}},
+	{"create_mission", func(_ *house, w *wire) (string, string) {
+		return w.refusedCall("create_mission", map[string]any{"title": "t", "description": "d", "vesselId": "vsl_none"}, "")
+	}},
+	{"restart_mission", func(_ *house, w *wire) (string, string) {
+		return w.refusedCall("restart_mission", map[string]any{"missionId": "msn_none"}, "")
+	}},
+	{"POST voyages", func(h *house, _ *wire) (string, string) {
+		return h.refusedPost("/api/v1/voyages", `{"Title":"t","VesselId":"vsl_none","Missions":[{"Title":"t","Description":"d"}]}`)
+	}},
+	{"POST missions", func(h *house, _ *wire) (string, string) {
+		return h.refusedPost("/api/v1/missions", `{"Title":"t","Description":"d","VesselId":"vsl_none"}`)
+	}},
+	{"POST restart of a mission", func(h *house, _ *wire) (string, string) {
+		return h.refusedPost("/api/v1/missions/msn_none/restart", `{}`)
+	}},
+}
+
+func aDispatch() map[string]any {
+	return map[string]any{"title": "t", "vesselId": "vsl_none", "missions": []any{map[string]any{"title": "t", "description": "d"}}}
+}
+
+// refusedPost is a request of the operator API that has to be answered 409.
+func (h *house) refusedPost(path, body string) (string, string) {
+	h.t.Helper()
+	status, _, answer := h.operator("POST", path, body)
+	var refused struct{ Code string }
+	if err := json.Unmarshal(answer, &refused); err != nil || status != 409 {
+		return string(answer), ""
+	}
+	return refused.Code, string(answer)
 }
 
 func (w *wire) refusedCall(tool string, arguments map[string]any, key string) (string, string) {

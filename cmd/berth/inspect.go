@@ -44,7 +44,7 @@ func (i *inspector) options() archive.Options {
 	if known := i.settings.Load(); known != nil {
 		settings = known
 	}
-	return archive.Options{Version: buildVersion(), Now: time.Now, Settings: settings.text, Redacted: settings.redacted}
+	return archive.Options{Version: buildVersion(), Now: time.Now, Settings: settings.text, Redacted: settings.redacted, Working: workingMissions}
 }
 
 // settingsCopy are the settings in use as a backup has them.

@@ -131,7 +131,7 @@ func (k *keeper) Restore(ctx context.Context, who broker.Principal, path string)
 	}
 	done, err := archive.RestoreRunning(ctx, k.state, path, k.options(), archive.Running{
 		Journal: k.journal, Suspended: why, Renew: renew,
-		Action: "Let these jobs end or cancel them; hold new work meanwhile (dispatch_hold), and restore again.",
+		Action: "Let this work end or cancel it; hold new work meanwhile (dispatch_hold), and restore again.",
 	}, step)
 	if done.Status == "" {
 		return nil, err
@@ -146,7 +146,7 @@ func (k *keeper) Restore(ctx context.Context, who broker.Principal, path string)
 
 // renew prepares every view of the journal.
 func (b *running) renew(next *journal.Journal, r journal.Recovery) (func(), error) {
-	renewals := []renewal{b.renewHold, b.renewDrains, b.renewCredentials}
+	renewals := []renewal{b.renewHold, b.renewDrains, b.renewCredentials, b.renewMissions}
 	var applies []func()
 	for _, prepare := range renewals {
 		apply, err := prepare(next, r)

@@ -20,7 +20,7 @@ func builtIn(t *testing.T) (*catalog.Snapshot, parity.Input) {
 	t.Helper()
 	b := newRunning(config.Default(), func(string) (string, bool) { return "", false }, slog.New(slog.DiscardHandler))
 	opts := actors.Options{Catalog: catalogSettings(b.cfg, b.countCosts())}
-	b.addSources(&opts)
+	must(t, b.addSources(&opts))
 	in := parity.Input{Sources: opts.Sources, Settings: opts.Catalog, Thorough: true}
 	var faults []catalog.Quarantined
 	in.Snapshot, faults = opts.Catalog.Build(1, opts.Sources)

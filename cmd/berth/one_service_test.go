@@ -114,8 +114,11 @@ func TestARunningBrokerAnswersAsItsDocumentSays(t *testing.T) {
 	}
 	_, err = w.follow(t.Context(), r.JobID)
 	must(t, err)
-	var vessel struct{ ID string }
-	w.tool("add_vessel", map[string]any{"name": "v", "repoUrl": "https://localhost/v.git"}, &vessel)
+	f := newFleet(h, "None")
+	voyage := f.dispatch(`{"title":"work","description":"Work."}`)
+	mission := voyage.MissionStartRefs[0].MissionID
+	f.ended(mission)
+	ids := map[string]string{"/api/v1/vessels/": f.vessel, "/api/v1/captains/": f.captain, "/api/v1/voyages/": voyage.ID, "/api/v1/missions/": mission, "/api/v1/docks/": pointed(f.mission(mission).DockID)}
 	_, _, text := h.operator("GET", "/api/v1/openapi.json", "")
 	doc, err := openapi3.NewLoader().LoadFromData(text)
 	must(t, err)
@@ -127,8 +130,10 @@ func TestARunningBrokerAnswersAsItsDocumentSays(t *testing.T) {
 			continue // a stream does not end; transport/rest reads it
 		}
 		id := r.JobID
-		if strings.HasPrefix(path, "/api/v1/vessels/") {
-			id = vessel.ID
+		for begin, known := range ids {
+			if strings.HasPrefix(path, begin) {
+				id = known
+			}
 		}
 		url := strings.NewReplacer("{id}", id, "{name}", "fx").Replace(path)
 		status, header, body := h.operator("GET", url, "")

@@ -134,7 +134,7 @@ func (b *running) startActors() error {
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
 		Observe:          b.observe, Proofs: b.proofs(), Live: b.live.Publish, Hold: b.hold.Refuse, Drained: b.drained,
-		Admit: b.vessels.admit,
+		Admit: b.vessels.admit, Cancelled: b.vessels.cancelled,
 		Fatal: func(reason string) {
 			select {
 			case b.fatal <- reason:
@@ -149,7 +149,9 @@ func (b *running) startActors() error {
 		return err
 	}
 	b.keeper = newKeeper(b, inspect)
-	b.addSources(&opts)
+	if err := b.addSources(&opts); err != nil {
+		return err
+	}
 	b.system, err = actors.Start(opts)
 	switch {
 	case errors.Is(err, actors.ErrCatalog):
@@ -167,10 +169,13 @@ func (b *running) startActors() error {
 
 // addSources gives every backend its actor's configuration and its part of the
 // catalog. Nothing is started.
-func (b *running) addSources(opts *actors.Options) {
-	b.addNative(opts)
+func (b *running) addSources(opts *actors.Options) error {
+	if err := b.addNative(opts); err != nil {
+		return err
+	}
 	b.addBindable(opts)
 	b.addConfigured(opts, b.cfg)
+	return nil
 }
 
 // addConfigured does so with the backends of a configuration.
@@ -198,6 +203,9 @@ func (b *running) listen(a *app) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	addr := b.listener.Addr().String()
+	if err := b.vessels.missions.Start(); err != nil { // agents call back, so not before it listens
+		return err
+	}
 	if err := b.dir.WritePort(addr); err != nil {
 		return fmt.Errorf("write where the broker listens: %w", err)
 	}
@@ -239,6 +247,9 @@ func (b *running) goDown() error {
 	if open := b.front.Drain(drain); open > 0 {
 		b.log.Warn("calls were still running at the end of the drain", slog.Int("calls", open))
 	}
+	if err := b.vessels.stop(drain); err != nil {
+		b.log.Warn("an agent may have been left; the next start ends it", slog.String("cause", err.Error()))
+	}
 	b.system.Stop(drain)
 	b.agentWake.Stop()
 	b.browser.pages.Close()
@@ -257,9 +268,12 @@ const lastAnswers = 5 * time.Second
 // close gives back what was taken, last first. It is called however far the
 // start came.
 func (b *running) close() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := b.vessels.stop(ended); err != nil {
+		b.log.Warn("an agent may have been left; the next start ends it", slog.String("cause", err.Error()))
+	}
 	if b.system != nil {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
 		b.system.Stop(ended)
 	}
 	if b.agentWake != nil {

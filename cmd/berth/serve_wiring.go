@@ -36,7 +36,7 @@ import (
 )
 
 // addNative makes the broker's own verbs a backend like any other.
-func (b *running) addNative(opts *actors.Options) {
+func (b *running) addNative(opts *actors.Options) error {
 	store := &nativeStore{journal: b.journal}
 	family := jobs.New(store, jobs.Options{
 		RuntimeID: b.runtimeID, Now: time.Now, Log: b.log,
@@ -63,16 +63,20 @@ func (b *running) addNative(opts *actors.Options) {
 	}
 	b.events = events.New(b.journal, time.Now, b.log)
 	shared := native.Options{RuntimeID: b.runtimeID, Server: family.Source().Server, Now: time.Now, Log: b.log}
-	b.openVessels(shared)
+	boarding := b.openBoard(family.Source().Server)
+	if err := b.openVessels(shared); err != nil {
+		return err
+	}
 	b.overview = status.New(status.Options{Jobs: b.journal, Events: b.events, Hold: b.hold.Present, Now: time.Now, Log: b.log,
-		Signals: func() (any, error) { return b.board.RecentSignals() },
-		More:    append([]status.Entity{{Names: [2]string{"signals", "signal"}, List: b.listSignals}}, b.vessels.family.Entities()...)})
-	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared), b.openBoard(family.Source().Server),
+		Signals: func() (any, error) { return b.board.RecentSignals() }, Work: b.vessels.family.Standing, Waiting: b.vessels.family.Waiting,
+		More: append([]status.Entity{{Names: [2]string{"signals", "signal"}, List: b.listSignals}}, b.vessels.family.Entities()...)})
+	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared), boarding,
 		b.hold.NewFamily(shared), b.vessels.family, b.vessels.code, upkeep.NewFamily(b.keeper, b.journal, shared)).For(native.Access(b.cfg.Broker.Access))
 	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},
 	})
+	return nil
 }
 
 // proofRules are the rules in force; nil when nothing is held back.

@@ -5,49 +5,164 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"time"
 
+	"berth/actors/missions"
+	"berth/actors/missions/briefing"
 	"berth/broker"
+	domain "berth/broker/dispatch"
 	"berth/broker/native"
 	codeverbs "berth/broker/native/codeindex"
 	"berth/broker/native/dispatch"
+	"berth/journal"
 	"berth/transport/codeindex"
+	"berth/transport/dock"
 	"berth/transport/git"
 	"berth/transport/statedir"
 )
 
-// vessels is what the broker has of vessels: their verbs, and the index of their
-// code.
+// vessels is what the broker has of vessels and of the work on them: their
+// verbs, the index of their code, and who carries missions out.
 type vessels struct {
 	family *dispatch.Family
 	code   *codeverbs.Family
 	// nil at a look at the configuration
-	secrets *statedir.Secrets
-	engine  *codeindex.Engine
+	git      *git.Git
+	secrets  *statedir.Secrets
+	engine   *codeindex.Engine
+	papers   *dock.Papers
+	docks    *dock.Docks
+	missions *missions.System
 }
 
 // openPlaces opens what vessels have in the state directory.
 func (b *running) openPlaces() (err error) {
-	if b.vessels.secrets, err = b.dir.Secrets(); err != nil {
+	v := &b.vessels
+	if v.secrets, err = b.dir.Secrets(); err != nil {
 		return err
 	}
-	b.vessels.engine, err = codeindex.New(codeindex.Options{Root: b.dir.Path("index"), Repos: b.dir.Path("repos"),
-		Git: git.New(git.Options{Env: os.Environ(), Ledger: b.ledger})})
-	return err
+	v.git = git.New(git.Options{Env: os.Environ(), Ledger: b.ledger})
+	if v.engine, err = codeindex.New(codeindex.Options{Root: b.dir.Path("index"), Repos: b.dir.Path("repos"), Git: v.git, Token: b.vesselToken}); err != nil {
+		return err
+	}
+	v.papers = dock.NewPapers(dock.PapersOptions{Root: b.dir.Path("missions"), Git: v.git, Log: b.log, Now: time.Now, MaxLog: int64(b.cfg.Broker.Dispatch.MaxLog)})
+	v.docks = dock.NewDocks(dock.Options{Root: b.dir.Path("docks"), Repos: b.dir.Path("repos"), Closed: b.dir.Root(), Git: v.git, Secrets: v.secrets, Papers: v.papers, Log: b.log})
+	return nil
 }
 
-// openVessels makes the families. At a look at the configuration nothing of the
-// state directory is open: they are listed and never called.
-func (b *running) openVessels(shared native.Options) {
+// vesselToken is what a vessel's repository is asked with; one that cannot be read
+// is asked without.
+func (b *running) vesselToken(id string) string {
+	token, err := b.vessels.secrets.Secret("vessel-" + id)
+	if err != nil {
+		b.log.Warn("the token of a vessel could not be read", slog.String("vessel", id), slog.String("cause", err.Error()))
+	}
+	return token
+}
+
+// openVessels makes the families and who carries missions out, and ends what an
+// earlier broker had under way. At a look at the configuration nothing of the
+// state directory is open: the verbs are listed and never called.
+func (b *running) openVessels(shared native.Options) error {
 	v := &b.vessels
-	v.family = dispatch.NewVessels(b.journal, dispatch.Options{Options: shared, Random: rand.Reader, Secrets: v.secrets, Places: places{v.engine, b.log}})
-	v.code = codeverbs.New(b.journal, v.family, v.engine, codeverbs.Options{Options: shared, Counter: b.counter, Within: context.WithTimeout})
+	indexing := codeverbs.Options{Options: shared, Counter: b.counter, Within: context.WithTimeout, Missions: b.journal}
+	working := dispatch.Options{Options: shared, Random: rand.Reader, Secrets: v.secrets, Places: places{v.engine, b.log}, Hold: b.hold.Refuse, Within: context.WithTimeout}
+	if b.dir == nil {
+		v.family = dispatch.New(b.journal, working)
+		v.code = codeverbs.New(b.journal, v.family, v.engine, indexing)
+		return nil
+	}
+	// The index asks for vessels, dispatch for the state of the index.
+	v.code = codeverbs.New(b.journal, vesselsOf{v}, v.engine, indexing)
+	var err error
+	if v.missions, err = b.newMissions(b.journal); err != nil {
+		return err
+	}
+	working.Runner, working.Papers, working.Refs, working.Index, working.Claims = v.missions, v.papers, v.docks, v.code, b.board
+	v.family = dispatch.New(b.journal, working)
+	if err := v.missions.Recover(context.Background()); err != nil {
+		return &failure{exit: exitJournal, code: codeJournal, message: "What became of the missions cannot be written: " + sentence(err)}
+	}
+	return nil
+}
+
+// newMissions makes who carries missions out, with what store has of them.
+func (b *running) newMissions(store missions.Store) (*missions.System, error) {
+	c, v := b.cfg.Broker.Dispatch, &b.vessels
+	briefs := briefing.Options{Signals: b.board, Papers: v.papers, Packs: v.code, Log: b.log}
+	agents := dock.AgentOptions{Docks: v.docks, Environ: os.Environ(), Pass: c.Env, Unattended: c.Unattended, Ledger: b.ledger}
+	if c.DeliverMCP {
+		briefs.Tokens, briefs.Broker, agents.MCP = b.access.launches, b.forAgents, b.forAgents
+	}
+	return missions.New(missions.Options{Store: store, Docks: v.docks, Agents: dock.NewAgents(agents), Tokens: b.access.launches, Briefs: briefing.New(briefs), Board: b.board,
+		Log: b.log, Now: time.Now, Random: rand.Reader, MaxAgents: c.MaxAgents, StallAfter: c.StallAfter, MissionTimeout: c.MissionTimeout,
+		DocksDir: b.dir.Path("docks"), Deliver: c.DeliverMCP})
+}
+
+// forAgents is where an agent on this host reaches the broker, which listens by the
+// time one runs; empty: it listens nowhere.
+func (b *running) forAgents() string {
+	if b.listener == nil {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(b.listener.Addr().String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port) + "/mcp"
+}
+
+// renewMissions has another journal's missions say what became of them; nothing
+// of this broker carries one of them out.
+func (b *running) renewMissions(next *journal.Journal, _ journal.Recovery) (func(), error) {
+	system, err := b.newMissions(next)
+	if err == nil {
+		err = system.Recover(context.Background())
+	}
+	return b.vessels.missions.Wake, err
+}
+
+// workingMissions are the ids of missions that agents work on.
+func workingMissions(j *journal.Journal) ([]string, error) {
+	ids := []string{}
+	for _, status := range []domain.MissionStatus{domain.MissionAssigned, domain.MissionInProgress} {
+		live, err := domain.ReadAll[domain.Mission](j, domain.InState(string(status)))
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range live {
+			ids = append(ids, m.Value.ID)
+		}
+	}
+	return ids, nil
+}
+
+// vesselsOf gives the vessels of a family that is made after who asks for them.
+type vesselsOf struct{ v *vessels }
+
+func (o vesselsOf) Vessel(who broker.Principal, id string) (domain.Vessel, error) {
+	return o.v.family.Vessel(who, id)
 }
 
 // admit judges a call that becomes a job.
 func (v *vessels) admit(call *broker.Call, record *broker.Job) *broker.Refusal {
 	return cmp.Or(v.family.Admit(call, record), v.code.Admit(call, record))
+}
+
+// cancelled ends what a job had made that somebody cancelled.
+func (v *vessels) cancelled(ctx context.Context, job broker.Job, by broker.Principal) {
+	v.family.Cancelled(ctx, job, by)
+}
+
+// stop ends the agents; it returns when none is left, or with ctx.
+func (v *vessels) stop(ctx context.Context) error {
+	if v.missions == nil {
+		return nil
+	}
+	return v.missions.Stop(ctx)
 }
 
 func (v *vessels) close() {
@@ -65,7 +180,7 @@ type places struct {
 // LocalClone finds the repository that an address on this host leads to: a
 // directory with .git, or a bare one.
 func (places) LocalClone(url string) (dir string, ok bool) {
-	dir = codeindex.LocalPath(url)
+	dir = git.LocalPath(url)
 	if dir == "" {
 		return "", false
 	}

@@ -69,6 +69,9 @@ type Options struct {
 	Now      func() time.Time
 	Settings json.RawMessage // with every secret replaced; nil: not known, stored as null
 	Redacted int             // secrets that were replaced in Settings
+	// Working lists the missions that agents work on according to a journal, which
+	// is not replaced while there are any; nil: nobody knows of missions.
+	Working func(*journal.Journal) ([]string, error)
 }
 
 // Create writes a verified archive of the journal to path, 0600, and replaces

@@ -134,7 +134,7 @@ func keepPresent(ctx context.Context, state string, o Options) (*string, error) 
 	if err != nil {
 		return nil, noSafety(err)
 	}
-	if err := idle(j, "Start the broker, let these jobs end or cancel them, stop it, and restore again."); err != nil {
+	if err := idle(j, o, "Start the broker, let this work end or cancel it, stop the broker, and restore again."); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
 	path, err := safetyCopy(ctx, state, j, o)
@@ -144,21 +144,28 @@ func keepPresent(ctx context.Context, state string, o Options) (*string, error) 
 	return &path, nil
 }
 
-// idle refuses while the journal has unfinished jobs.
-func idle(j *journal.Journal, action string) error {
+// idle refuses while the journal has unfinished jobs, or missions that an agent
+// works on.
+func idle(j *journal.Journal, o Options, action string) error {
 	open, err := j.Jobs(broker.JobFilter{Unfinished: true, Limit: maxListed})
 	if err != nil {
 		return noSafety(err)
 	}
-	if open.Total == 0 {
+	missions := []string{}
+	if o.Working != nil {
+		if missions, err = o.Working(j); err != nil {
+			return noSafety(err)
+		}
+	}
+	if open.Total+len(missions) == 0 {
 		return nil
 	}
 	ids := []string{}
 	for _, job := range open.Jobs {
 		ids = append(ids, job.ID)
 	}
-	return broker.Refuse(broker.CodeRestoreBlocked, fmt.Sprintf("Unfinished jobs in the present journal: %d. Nothing was changed.", open.Total),
-		map[string]any{"Reason": broker.CodeRestoreBlocked, "Jobs": ids, "Total": open.Total, "Action": action})
+	return broker.Refuse(broker.CodeRestoreBlocked, fmt.Sprintf("The present journal has %d unfinished jobs and %d missions that agents work on. Nothing was changed.", open.Total, len(missions)),
+		map[string]any{"Reason": broker.CodeRestoreBlocked, "Jobs": ids, "Total": open.Total, "Missions": missions, "Action": action})
 }
 
 // safetyCopy makes a verified archive of the present journal.

@@ -49,7 +49,7 @@ func RestoreRunning(ctx context.Context, state, path string, o Options, run Runn
 	}
 	defer run.Journal.Resume()
 	at("creations-suspended")
-	if err := idle(run.Journal, run.Action); err != nil {
+	if err := idle(run.Journal, o, run.Action); err != nil {
 		return done, err
 	}
 	if err := run.Journal.Suspend(told, journal.AllWrites, run.Suspended); err != nil {

@@ -27,7 +27,7 @@ const theJob = "THE-JOB"
 var jobID = regexp.MustCompile(`JobId\W{1,9}(job_[0-9a-z]{8}_[0-9A-Za-z]{11})`)
 
 // model is one of the scripted model endpoints of the shared examples, and the
-// proxy before it that fills in theJob.
+// proxy before it that fills in theJob and theMission.
 type model struct {
 	url string // what the CLI is told
 	log string
@@ -87,6 +87,9 @@ func fillIn(target *url.URL, seen func(body []byte)) http.Handler {
 					return err
 				}
 				text = bytes.ReplaceAll(text, []byte(theJob), []byte(id))
+				if mission := missionID.Find(body); mission != nil {
+					text = bytes.ReplaceAll(text, []byte(theMission), mission)
+				}
 				resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 				resp.Header.Del("Content-Length")
 				return nil

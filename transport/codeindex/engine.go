@@ -29,6 +29,9 @@ type Options struct {
 	Root  string // the indexes, one directory a vessel
 	Repos string // the bare clones, <vessel>.git
 	Git   *git.Git
+	// Token gives what a vessel's repository is asked with over https; nil, or
+	// an empty one: nothing.
+	Token func(vesselID string) string
 	// MaxFile is the largest file that is indexed, in bytes; MaxFiles is how many
 	// files are. Zero is 1 MiB and 1,000,000.
 	MaxFile  int64
@@ -100,22 +103,10 @@ func (e *Engine) Drop(ctx context.Context, vesselID string) error {
 
 func (e *Engine) clone(vesselID string) string { return filepath.Join(e.opts.Repos, vesselID+".git") }
 
-// LocalPath is the directory that an address of a repository on this host leads
-// to; empty: it is on another one.
-func LocalPath(address string) string {
-	if rest, ok := strings.CutPrefix(address, "file://"); ok {
-		address = "/" + strings.TrimLeft(strings.TrimPrefix(rest, "localhost"), "/")
-	}
-	if filepath.IsAbs(address) {
-		return filepath.Clean(address)
-	}
-	return ""
-}
-
 // Current gives the commit of the branch: in the repository itself when it is on
 // this host, else as it was last fetched.
 func (e *Engine) Current(ctx context.Context, from codeindex.Source) (string, error) {
-	if dir := LocalPath(from.URL); dir != "" {
+	if dir := git.LocalPath(from.URL); dir != "" {
 		if _, err := os.Stat(dir); err != nil {
 			return "", err
 		}

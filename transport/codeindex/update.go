@@ -44,9 +44,16 @@ func (e *Engine) Update(ctx context.Context, from codeindex.Source, now func() t
 
 	tell(codeindex.Progress{Stage: "Fetching"})
 	repo := e.opts.Git.Repo(e.clone(from.VesselID))
-	warnings, err := e.fetch(ctx, repo, from)
+	if e.opts.Token != nil {
+		repo = repo.WithToken(from.URL, e.opts.Token(from.VesselID))
+	}
+	stale, err := repo.Follow(ctx, from.URL, 0)
 	if err != nil {
-		return codeindex.Built{}, warnings, err
+		return codeindex.Built{}, nil, err
+	}
+	var warnings []string
+	if stale != nil {
+		warnings = []string{"The repository could not be fetched; the index is of what was fetched before: " + stale.Error()}
 	}
 	commit, err := repo.At(ctx, "refs/remotes/origin/"+from.Branch)
 	if err != nil {
@@ -57,30 +64,6 @@ func (e *Engine) Update(ctx context.Context, from codeindex.Source, now func() t
 		return codeindex.Built{}, warnings, err
 	}
 	return m.built(), warnings, nil
-}
-
-// fetch makes the clone, or brings it up to date.
-func (e *Engine) fetch(ctx context.Context, repo *git.Repo, from codeindex.Source) (warnings []string, err error) {
-	url := from.URL
-	if dir := LocalPath(url); dir != "" {
-		url = dir
-	}
-	if err := os.MkdirAll(e.opts.Repos, 0o700); err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(filepath.Join(repo.Dir(), "HEAD")); errors.Is(err, os.ErrNotExist) {
-		return nil, repo.Clone(ctx, url)
-	}
-	if err := repo.SetOrigin(ctx, url); err != nil {
-		return nil, err
-	}
-	if err := repo.Fetch(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		return []string{"The repository could not be fetched; the index is of what was fetched before: " + err.Error()}, nil
-	}
-	return nil, nil
 }
 
 // build makes the database of a commit and puts it in its place.

@@ -35,7 +35,7 @@ func (d *Dashboard) gate(r *http.Request, path string) error {
 	return d.get(r, path, url.Values{"pageNumber": {"1"}, "pageSize": {"1"}, "limit": {"1"}, "status": {"Running"}}, nil)
 }
 
-// post changes something through the operator API.
+// change changes something through the operator API.
 func (d *Dashboard) change(r *http.Request, path string, body, into any) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -44,11 +44,19 @@ func (d *Dashboard) change(r *http.Request, path string, body, into any) error {
 	return d.ask(r, http.MethodPost, path, encoded, into)
 }
 
+// send is change by another method, of which nothing is read but a refusal.
+func (d *Dashboard) send(r *http.Request, method, path string, body any) error {
+	if method == http.MethodPost {
+		return d.change(r, path, body, nil)
+	}
+	return d.ask(r, method, path, nil, nil)
+}
+
 // identity are the headers that say who asks and from which page.
 var identity = []string{"Authorization", "X-Token", "X-Api-Key", "Cookie", "Origin", "Sec-Fetch-Site"}
 
 func (d *Dashboard) ask(r *http.Request, method, path string, body []byte, into any) error {
-	ctx, cancel := bounded(r.Context())
+	ctx, cancel := bounded(r.Context(), method)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, method, path, bytes.NewReader(body))
 	if err != nil {

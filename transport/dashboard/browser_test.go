@@ -3,18 +3,23 @@ package dashboard_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"berth/broker"
+	"berth/broker/dispatch"
 	"berth/transport/dashboard/browsertest"
+	"berth/transport/rest"
 )
 
 // everyPage are the pages of the rig, by the names of their screenshots.
 var everyPage = []struct{ name, path string }{
 	{"overview", "/"}, {"jobs", "/jobs"}, {"job", "/jobs/job_bad"}, {"job-running", "/jobs/job_run"}, {"events", "/events"}, {"catalog", "/catalog"},
 	{"board", "/board"}, {"hold", "/hold"}, {"restart", "/restart"}, {"credentials", "/credentials"},
+	{"backend", "/backends/files"}, {"backend-drained", "/backends/remote"},
+	{"voyages", "/voyages"}, {"voyage", "/voyages/vyg_1"}, {"mission", "/missions/msn_run"}, {"mission-done", "/missions/msn_core"}, {"mission-failed", "/missions/msn_bad"},
 }
 
 func logIn(p *browsertest.Page, base, token string) {
@@ -240,6 +245,98 @@ func TestChangesInABrowser(t *testing.T) {
 	}
 }
 
+// A mission's log grows on the open page, and whoever reads further up is left
+// there.
+func TestALogGrowsInABrowser(t *testing.T) {
+	b := browsertest.Open(t)
+	r := newRig(t)
+	base := r.serve()
+	p := b.Page(t, base, browsertest.Options{})
+	logIn(p, base, "operator-token")
+	p.Go(base + "/missions/msn_run")
+	p.Await(`document.getElementById("pulse").textContent === "Live"`)
+	grow := func(line string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		log := r.answers["/api/v1/missions/msn_run/log"].(rest.MissionLog)
+		log.Log, log.Lines, log.TotalLines = log.Log+line+"\n", log.Lines+1, log.TotalLines+1
+		r.answers["/api/v1/missions/msn_run/log"] = log
+	}
+	const tail = `document.querySelector(".tail")`
+	grow("the first new line")
+	p.Await(tail + `.textContent.includes("the first new line")`)
+	if !browsertest.Eval[bool](p, tail+`.scrollHeight > `+tail+`.clientHeight && `+tail+`.scrollTop === 0`) {
+		t.Error("the end of the log is not in view")
+	}
+	browsertest.Eval[any](p, tail+`.scrollTop = -200`)
+	grow("the second new line")
+	p.Await(tail + `.textContent.includes("the second new line")`)
+	if at := browsertest.Eval[float64](p, tail+`.scrollTop`); at > -150 {
+		t.Errorf("who read further up was taken to %v", at)
+	}
+	r.mu.Lock()
+	m := r.answers["/api/v1/missions/msn_run"].(rest.Mission)
+	m.Status = dispatch.MissionComplete
+	r.answers["/api/v1/missions/msn_run"] = m
+	r.mu.Unlock()
+	p.Await(`document.querySelector("[data-part=mission]").textContent.includes("Complete") && document.querySelector("[data-part=actions] form") === null`)
+	p.Await(`!document.querySelector("[data-part=diff]").textContent.includes("when the page was loaded")`)
+	p.Clean()
+}
+
+// What stops work, with and without the script.
+func TestWorkIsStoppedInABrowser(t *testing.T) {
+	b := browsertest.Open(t)
+	for _, noScript := range []bool{false, true} {
+		t.Run(fmt.Sprintf("without a script %v", noScript), func(t *testing.T) {
+			r := newRig(t)
+			base := r.serve()
+			p := b.Page(t, base, browsertest.Options{Width: 1360, Height: 900, NoScript: noScript})
+			logIn(p, base, "operator-token")
+			press := func(path, section, said string) {
+				t.Helper()
+				p.Go(base + path)
+				browsertest.Eval[any](p, `document.querySelector("`+section+` details").open = true`)
+				p.Click(section + " button.danger")
+				if got := p.Text("main"); !strings.Contains(got, said) {
+					t.Errorf("%s: %s", path, got)
+				}
+			}
+			press("/missions/msn_run", "#part-actions", "The mission was cancelled.")
+			press("/voyages/vyg_1", "#part-cancel", "The voyage was cancelled.")
+			p.Go(base + "/missions/msn_bad")
+			p.Click("#part-actions button.primary")
+			if got := p.Text("main"); !strings.Contains(got, "The mission is pending again.") {
+				t.Errorf("after a restart: %s", got)
+			}
+			p.Go(base + "/backends/files")
+			p.Type("#drain-reason", "node upgrade")
+			p.Click("form[action$=drain] button")
+			if got := p.Text("main"); !strings.Contains(got, "The backend takes no new calls.") {
+				t.Errorf("after a drain: %s", got)
+			}
+			p.Go(base + "/credentials")
+			browsertest.Eval[any](p, `document.querySelector("details").open = true`)
+			p.Type("details input[name=reason]", "a lost laptop")
+			if !noScript {
+				p.Shot("credentials-revoke")
+			}
+			p.Click("details button")
+			if got := p.Text("main"); !strings.Contains(got, "The credential was revoked.") {
+				t.Errorf("after a revocation: %s", got)
+			}
+			want := []change{{"/api/v1/missions/msn_run", "default/operator", "null"}, {"/api/v1/voyages/vyg_1", "default/operator", "null"}, {"/api/v1/missions/msn_bad/restart", "default/operator", "{}"},
+				{"/api/v1/backends/files/drain", "default/operator", `{"Reason":"node upgrade"}`}, {"/api/v1/credentials/crd_1/revoke", "default/operator", `{"Reason":"a lost laptop"}`}}
+			r.mu.Lock()
+			if !slices.Equal(r.changes, want) {
+				t.Errorf("the API was told %q", r.changes)
+			}
+			r.mu.Unlock()
+			p.Clean()
+		})
+	}
+}
+
 func TestARefusedRoleInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	r := newRig(t)
@@ -271,10 +368,7 @@ func TestHostileStringsInABrowser(t *testing.T) {
 	logIn(p, base, "operator-token")
 	for _, page := range everyPage {
 		t.Run(page.name, func(t *testing.T) {
-			path := page.path
-			if strings.HasPrefix(path, "/jobs/") {
-				path = "/jobs/" + "job_hostile"
-			}
+			path := hostilePath(page.path)
 			if status := p.Go(base + path); status != 200 {
 				t.Fatalf("status %d", status)
 			}
@@ -295,6 +389,17 @@ func TestHostileStringsInABrowser(t *testing.T) {
 	p.Clean()
 }
 
+// hostilePath is where a page is once everything on it is hostile.
+func hostilePath(path string) string {
+	switch {
+	case strings.HasPrefix(path, "/jobs/"):
+		return "/jobs/job_hostile"
+	case strings.HasPrefix(path, "/backends/"):
+		return "/backends/" + url.PathEscape(nastyText)
+	}
+	return path
+}
+
 // nasty are the hostile strings.
 var nasty = []string{
 	`<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`,
@@ -311,7 +416,10 @@ var nastyText = strings.Join(nasty, " ")
 func (r *rig) hostile() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	own := map[string]bool{"State": true, "Status": true, "Availability": true, "EntityType": true, "Profiles": true}
+	own := map[string]bool{"State": true, "Status": true, "Availability": true, "EntityType": true, "Profiles": true, "AssignmentState": true}
+	isID := func(key, v string) bool { // of a record that another answer is about
+		return strings.HasSuffix(key, "Id") && slices.ContainsFunc([]string{"vyg_", "msn_", "cpt_", "dck_"}, func(p string) bool { return strings.HasPrefix(v, p) })
+	}
 	var spoil func(key string, v any) any
 	spoil = func(key string, v any) any {
 		switch v := v.(type) {
@@ -326,7 +434,7 @@ func (r *rig) hostile() {
 			}
 			return v
 		case string:
-			if own[key] || strings.HasSuffix(key, "Utc") {
+			if own[key] || strings.HasSuffix(key, "Utc") || isID(key, v) {
 				return v
 			}
 			return nastyText

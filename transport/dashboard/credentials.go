@@ -41,6 +41,6 @@ func (d *Dashboard) credentials(r *http.Request) (*page, error) {
 		rows = append(rows, row)
 	}
 	return &page{Title: "Credentials", At: "/credentials", Parts: []part{
-		{ID: "credentials", Name: "credentials", Data: map[string]any{"Rows": rows, "More": len(all.Objects) - len(rows)}},
+		{ID: "credentials", Name: "credentials", Data: map[string]any{"Rows": rows, "More": len(all.Objects) - len(rows), "CSRF": d.Guard.CSRF(r)}},
 	}}, nil
 }

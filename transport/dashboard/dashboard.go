@@ -68,7 +68,7 @@ type Dashboard struct {
 
 // Paths are the places of the dashboard: where the session of a browser is good,
 // beside the operator API. "/" stands for itself alone.
-var Paths = []string{"/", "/logout", "/live", "/jobs", "/events", "/catalog", "/board", "/hold", "/restart", "/credentials"}
+var Paths = []string{"/", "/logout", "/live", "/jobs", "/events", "/catalog", "/board", "/hold", "/restart", "/credentials", "/voyages", "/missions", "/backends"}
 
 // Owns reports whether a path is the dashboard's.
 func Owns(path string) bool {
@@ -163,6 +163,18 @@ func routes() []Route {
 		{Method: "POST", Path: "/hold", needs: "POST /api/v1/hold", change: (*Dashboard).changeHold},
 		{Method: "GET", Path: "/restart", show: (*Dashboard).restart},
 		{Method: "GET", Path: "/credentials", needs: "GET /api/v1/credentials", show: (*Dashboard).credentials},
+		{Method: "POST", Path: "/credentials/{id}/revoke", needs: "POST /api/v1/credentials/{id}/revoke", change: (*Dashboard).revokeCredential},
+		{Method: "GET", Path: "/backends/{name}", show: (*Dashboard).backend},
+		{Method: "POST", Path: "/backends/{name}/drain", needs: "POST /api/v1/backends/{name}/drain", change: changeBackend("drain")},
+		{Method: "POST", Path: "/backends/{name}/resume", needs: "POST /api/v1/backends/{name}/resume", change: changeBackend("resume")},
+		{Method: "POST", Path: "/backends/{name}/restart", needs: "POST /api/v1/backends/{name}/restart", change: changeBackend("restart")},
+		{Method: "GET", Path: "/voyages", needs: "GET /api/v1/voyages", show: (*Dashboard).voyageList},
+		{Method: "GET", Path: "/voyages/{id}", needs: "GET /api/v1/voyages", show: (*Dashboard).voyage},
+		{Method: "POST", Path: "/voyages/{id}/cancel", needs: "DELETE /api/v1/voyages/{id}", change: (*Dashboard).cancelVoyage},
+		{Method: "GET", Path: "/missions/{id}", needs: "GET /api/v1/missions/{id}", show: (*Dashboard).mission},
+		{Method: "POST", Path: "/missions/{id}/cancel", needs: "DELETE /api/v1/missions/{id}", change: (*Dashboard).cancelMission},
+		{Method: "POST", Path: "/missions/{id}/restart", needs: "POST /api/v1/missions/{id}/restart", change: (*Dashboard).restartMission},
+		{Method: "POST", Path: "/missions/{id}/retry-landing", needs: "POST /api/v1/missions/{id}/retry-landing", change: (*Dashboard).retryLanding},
 	}
 }
 
@@ -296,7 +308,7 @@ type part struct {
 // places are the entries of the navigation, with the route of the API whose
 // answer decides who sees them.
 var places = []struct{ path, name, api string }{
-	{"/", "Overview", "/api/v1/backends"}, {"/jobs", "Jobs", "/api/v1/jobs"}, {"/events", "Events", "/api/v1/events"},
+	{"/", "Overview", "/api/v1/backends"}, {"/jobs", "Jobs", "/api/v1/jobs"}, {"/voyages", "Voyages", "/api/v1/voyages"}, {"/events", "Events", "/api/v1/events"},
 	{"/catalog", "Catalog", "/api/v1/catalog"}, {"/board", "Board", "/api/v1/board"}, {"/hold", "Hold", "/api/v1/hold"},
 	{"/restart", "Restart report", "/api/v1/status"}, {"/credentials", "Credentials", "/api/v1/credentials"},
 }
@@ -358,11 +370,27 @@ var sentences = map[string]string{
 	"posted":    "The note is on the board.",
 	"engaged":   "Dispatch is on hold.",
 	"cleared":   "The hold was cleared.",
+	"revoked":   "The credential was revoked.",
+
+	"backend-drain":     "The backend takes no new calls.",
+	"backend-resume":    "The backend takes calls again.",
+	"backend-restart":   "The backend began another life.",
+	"voyage-cancelled":  "The voyage was cancelled.",
+	"mission-cancelled": "The mission was cancelled.",
+	"mission-restarted": "The mission is pending again.",
+	"landed":            "The landing was tried again.",
 }
 
-// within bounds what one page may take.
-const within = 20 * time.Second
+// within bounds what one page may ask for, patience a change: an agent has to
+// end, or a branch to be landed.
+const (
+	within   = 20 * time.Second
+	patience = 2 * time.Minute
+)
 
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, within)
+func bounded(ctx context.Context, method string) (context.Context, context.CancelFunc) {
+	if method == http.MethodGet {
+		return context.WithTimeout(ctx, within)
+	}
+	return context.WithTimeout(ctx, patience)
 }

@@ -17,7 +17,14 @@ import (
 )
 
 func concrete(path string) string {
-	return strings.NewReplacer("{$}", "", "{id}", "job_run").Replace(path)
+	id := "job_run"
+	switch {
+	case strings.HasPrefix(path, "/voyages"):
+		id = "vyg_1"
+	case strings.HasPrefix(path, "/missions"):
+		id = "msn_run"
+	}
+	return strings.NewReplacer("{$}", "", "{id}", id, "{name}", "files").Replace(path)
 }
 
 // contracts/native.md section 1.1: open are the login and its static files.
@@ -250,9 +257,9 @@ func TestARoleSeesWhatItsAPIAllows(t *testing.T) {
 		token string
 		pages map[string]int
 	}{
-		{"operator-token", map[string]int{"/": 200, "/jobs": 200, "/jobs/job_run": 200, "/events": 200, "/catalog": 200, "/board": 200, "/hold": 200, "/restart": 200, "/credentials": 200}},
-		{"tenant-token", map[string]int{"/": 403, "/jobs": 403, "/jobs/job_run": 403, "/jobs/none": 403, "/events": 403, "/catalog": 403, "/board": 200, "/hold": 403, "/restart": 403, "/credentials": 403}},
-		{"user-token", map[string]int{"/": 403, "/jobs": 403, "/jobs/job_run": 403, "/jobs/none": 403, "/events": 403, "/catalog": 403, "/board": 200, "/hold": 403, "/restart": 403, "/credentials": 403}},
+		{"operator-token", map[string]int{"/": 200, "/jobs": 200, "/jobs/job_run": 200, "/events": 200, "/catalog": 200, "/board": 200, "/hold": 200, "/restart": 200, "/credentials": 200, "/voyages": 200, "/voyages/vyg_1": 200, "/missions/msn_run": 200, "/backends/files": 200}},
+		{"tenant-token", map[string]int{"/": 403, "/jobs": 403, "/jobs/job_run": 403, "/jobs/none": 403, "/events": 403, "/catalog": 403, "/board": 200, "/hold": 403, "/restart": 403, "/credentials": 403, "/voyages": 403, "/voyages/vyg_1": 403, "/missions/msn_run": 403, "/backends/files": 403}},
+		{"user-token", map[string]int{"/": 403, "/jobs": 403, "/jobs/job_run": 403, "/jobs/none": 403, "/events": 403, "/catalog": 403, "/board": 200, "/hold": 403, "/restart": 403, "/credentials": 403, "/voyages": 403, "/voyages/vyg_1": 403, "/missions/msn_run": 403, "/backends/files": 403}},
 	} {
 		b := r.login(tt.token)
 		var nav []string
@@ -375,10 +382,9 @@ func TestHostileStringsAreText(t *testing.T) {
 		nastyText = save
 		b := r.login("operator-token")
 		for _, page := range everyPage {
-			path := page.path
-			if strings.HasPrefix(path, "/jobs/") {
-				path = "/jobs/job_hostile"
-			}
+			nastyText = hostile
+			path := hostilePath(page.path)
+			nastyText = save
 			w := b.send("GET", path, nil)
 			if w.Code != 200 {
 				t.Fatalf("%d, %s: status %d: %s", n, path, w.Code, w.Body)

@@ -81,8 +81,9 @@ func (d *Dashboard) events(r *http.Request) (*page, error) {
 	rows := make([]eventRow, 0, len(found.Objects))
 	for _, e := range found.Objects {
 		row := eventRow{event: e, At: d.moment(e.created)}
-		if e.EntityType == "job" {
-			row.Link = "/jobs/" + url.PathEscape(e.EntityID)
+		switch e.EntityType {
+		case "job", "voyage", "mission":
+			row.Link = "/" + e.EntityType + "s/" + url.PathEscape(e.EntityID)
 		}
 		rows = append(rows, row)
 	}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -68,7 +69,7 @@ func (d *Dashboard) pageOf(r *http.Request) (*http.Request, func(*Dashboard, *ht
 	if err != nil || target.Host != "" {
 		return nil, nil
 	}
-	q := r.Clone(r.Context())
+	q := r.Clone(context.WithValue(r.Context(), watchedKey{}, true))
 	q.URL = &url.URL{Path: target.Path, RawPath: target.RawPath, RawQuery: target.RawQuery}
 	q.RequestURI, q.Form, q.PostForm = target.RequestURI(), nil, nil
 	for _, route := range d.Routes() {
@@ -84,6 +85,12 @@ func (d *Dashboard) pageOf(r *http.Request) (*http.Request, func(*Dashboard, *ht
 	}
 	return nil, nil
 }
+
+// watchedKey marks a request whose page is made for its live parts alone.
+type watchedKey struct{}
+
+// watched reports whether only the live parts of a page are wanted.
+func watched(r *http.Request) bool { return r.Context().Value(watchedKey{}) != nil }
 
 type streamer struct {
 	w    http.ResponseWriter

@@ -21,6 +21,7 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/credential"
+	"berth/broker/drain"
 	"berth/transport/dashboard"
 	"berth/transport/httpguard"
 	"berth/transport/rest"
@@ -50,6 +51,7 @@ type rig struct {
 	refuse  map[string]broker.Code    // by "METHOD path": a refusal in its place
 	changes []change                  // in their order
 	on      map[string]func(b []byte) // what else a change does, by path
+	asked   func(*http.Request)       // of each question, before its answer
 	jobs    []broker.Job              // newest first
 	views   []actors.BackendView
 	begun   int // attempts to log in
@@ -152,6 +154,9 @@ func (r *rig) api(w http.ResponseWriter, q *http.Request) {
 		httpguard.WriteJSON(w, http.StatusOK, map[string]bool{"Success": true})
 		return
 	}
+	if r.asked != nil {
+		r.asked(q)
+	}
 	v, ok := r.answers[q.URL.Path]
 	if !ok {
 		httpguard.Refuse(w, q, http.StatusNotFound, broker.Refuse(broker.CodeNotFound, "There is no such route.", nil))
@@ -236,7 +241,8 @@ func (r *rig) fill() {
 		Counts: rest.Counts{Sessions: 1, InFlight: 2, Queued: 1, Jobs: ptr(3), UnfinishedJobs: ptr(1)}}
 	r.answers["/api/v1/backends"] = rest.Page[rest.Backend]{Success: true, Objects: []rest.Backend{
 		{Name: "files", Kind: "stdio", State: actors.StateReady, SinceUTC: ptr(broker.FormatTime(epoch.Add(-time.Hour))), RuntimeID: ptr("5d9f6c1e-0000-4000-8000-2a61f0a6b1aa"), PID: ptr(4711), Incarnations: 2, Tools: ptr(12), InFlight: 2, Seats: 8, QueuedCalls: 1, Answered: 1234, OldestWaitMS: 1500},
-		{Name: "remote", Kind: "http", State: actors.StateBackoff, LastError: ptr("connection refused"), BackoffUntilUTC: ptr(broker.FormatTime(epoch.Add(8 * time.Second))), Seats: 16, Failed: 7}}}
+		{Name: "remote", Kind: "http", State: actors.StateBackoff, LastError: ptr("connection refused"), BackoffUntilUTC: ptr(broker.FormatTime(epoch.Add(8 * time.Second))), Seats: 16, Failed: 7,
+			Draining: &drain.View{Reason: ptr("node upgrade"), By: "default/operator", SinceUTC: broker.FormatTime(epoch.Add(-time.Minute))}}}}
 	r.answers["/api/v1/sessions"] = rest.Page[rest.Session]{Success: true, Objects: []rest.Session{{Key: "s1", Tenant: "acme", User: "ann", Role: broker.User, ClientName: ptr("claude-code"),
 		ClientVersion: ptr("2.1"), ProtocolVersion: ptr("2025-11-25"), StartedUTC: ptr(broker.FormatTime(epoch.Add(-time.Minute))), LastSeenUTC: ptr(broker.FormatTime(epoch)), InFlight: 2, Calls: 40}}}
 	r.answers["/api/v1/jobs"] = rest.JobPage{}
@@ -250,6 +256,7 @@ func (r *rig) fill() {
 		{Name: "files__build", Backend: "files", Summary: "Builds.", Effects: []string{"EXEC"}, Availability: "ready", Tokens: ptr(300)}}},
 		Quarantined: []rest.Quarantined{{Backend: "files", Verb: "odd", Code: "verb_changed", Reason: "its schema is no schema"}}}
 	r.answers["/api/v1/profiles/essential"] = rest.ProfileView{Profile: "essential", Tools: 2, Tokens: ptr(420), MaxTokens: ptr(8000), Callable: 2}
+	r.fleet()
 	r.answers["/api/v1/credentials"] = rest.Page[rest.Credential]{Objects: []rest.Credential{{CredentialID: "crd_1", Tenant: "acme", User: "ann", Role: broker.User, Label: ptr("laptop"), CreatedUTC: broker.FormatTime(epoch), CreatedBy: "default/operator"}}}
 	r.views = []actors.BackendView{{Name: "files", State: actors.StateReady, Seats: 8, InFlight: 2, QueuedCalls: 1, OldestWait: 1500 * time.Millisecond}, {Name: "remote", State: actors.StateBackoff, Seats: 16}}
 }

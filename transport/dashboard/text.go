@@ -26,6 +26,7 @@ var functions = template.FuncMap{
 	"whole": func(v any) template.HTML { return shown(v, wholeText) },
 	"short": func(v any) template.HTML { return shown(v, shortText) },
 	"line":  func(v any) template.HTML { return shown(v, lineText) },
+	"code":  func(v any) string { return visible(textOf(v)) }, // who made it has cut it
 	"label": func(v any) string { return plain(textOf(v)) },
 	"path":  url.PathEscape, "query": url.QueryEscape,
 	"num": thousands, "size": size, "lower": strings.ToLower,

@@ -29,7 +29,7 @@ type Options struct {
 	// page or run something else is set over it.
 	Env []string
 	// Limit is the time for a command on local files, Network for one that may
-	// ask another host; zero is a minute and ten.
+	// ask another host or write a whole tree; zero is a minute and ten.
 	Limit, Network time.Duration
 	// Ledger records running commands, so that the next broker ends what this
 	// one left; nil: none.
@@ -40,10 +40,12 @@ type Options struct {
 
 // Git runs the git program.
 type Git struct {
-	opts  Options
-	env   []string
-	mu    sync.Mutex
-	locks map[string]chan struct{} // by directory of a repository; full while it is held
+	opts Options
+	env  []string
+
+	mu      sync.Mutex
+	locks   map[string]chan struct{} // by directory of a repository; full while it is held
+	fetches map[string]fetched       // by directory of a repository: the last one
 }
 
 // New makes a Git.
@@ -54,7 +56,8 @@ func New(o Options) *Git {
 	if o.Network <= 0 {
 		o.Network = defaultNetwork
 	}
-	return &Git{opts: o, env: append(append([]string(nil), o.Env...), quiet()...), locks: map[string]chan struct{}{}}
+	return &Git{opts: o, env: append(append([]string(nil), o.Env...), quiet()...),
+		locks: map[string]chan struct{}{}, fetches: map[string]fetched{}}
 }
 
 // quiet is the environment in which git asks nobody and runs nothing but
@@ -65,6 +68,11 @@ func quiet() []string {
 		"GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_SEQUENCE_EDITOR=true", "GIT_OPTIONAL_LOCKS=0", "GIT_ADVICE=0", "LC_ALL=C", "LANGUAGE=",
 		"GIT_ALLOW_PROTOCOL=file:git:http:https:ssh",
 	}
+	return append(env, configEnv(settings)...)
+}
+
+// configEnv is settings as git reads them from its environment.
+func configEnv(settings [][2]string) (env []string) {
 	for i, s := range settings {
 		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, s[1]))
 	}
@@ -97,11 +105,25 @@ func (e *Error) Error() string {
 // branch or tag, or a commit's id.
 func CheckRef(name string) error { return dispatch.CheckBranch(name) }
 
-// run runs git in dir within limit and gives what it printed.
-func (g *Git) run(ctx context.Context, limit time.Duration, dir string, args ...string) (string, error) {
+// spec is how git is run in a repository.
+func (r *Repo) spec(args []string) guard.Spec {
+	env := append(r.git.env[:len(r.git.env):len(r.git.env)], r.env...) // of a name that comes twice the last counts
+	return guard.Spec{Executable: r.git.opts.Executable, Command: "git", Args: args, Env: env, Dir: r.dir, Ledger: r.git.opts.Ledger, Name: "git"}
+}
+
+// said is the end of what git wrote to its standard error, without credentials.
+func (r *Repo) said(text string) string {
+	for _, secret := range r.hidden {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	return shape.Redact(lastLines(text))
+}
+
+// run runs git in a repository within limit and gives what it printed.
+func (g *Git) run(ctx context.Context, limit time.Duration, r *Repo, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	out, err := guard.Output(ctx, guard.Spec{Executable: g.opts.Executable, Command: "git", Args: args, Env: g.env, Dir: dir, Ledger: g.opts.Ledger, Name: "git"}, maxOutput)
+	out, err := guard.Output(ctx, r.spec(args), maxOutput)
 	if err == nil {
 		return string(out), nil
 	}
@@ -109,11 +131,11 @@ func (g *Git) run(ctx context.Context, limit time.Duration, dir string, args ...
 	var ended *guard.OutputError
 	switch {
 	case errors.As(err, &ended):
-		failed.Reason, failed.Detail = ended.Reason, shape.Redact(lastLines(ended.Stderr))
+		failed.Reason, failed.Detail = ended.Reason, r.said(ended.Stderr)
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("git %s: %w", args[0], context.Cause(ctx))
 	default:
-		failed.Detail = shape.Redact(err.Error())
+		failed.Detail = r.said(err.Error())
 	}
 	return "", failed
 }
@@ -133,12 +155,14 @@ func lastLines(text string) string {
 
 // Repo is a repository by its directory.
 type Repo struct {
-	git *Git
-	dir string
+	git    *Git
+	dir    string
+	env    []string // more of git's environment
+	hidden []string // what no error shows
 }
 
 // Repo names the repository in dir, which need not exist yet.
-func (g *Git) Repo(dir string) *Repo { return &Repo{g, filepath.Clean(dir)} }
+func (g *Git) Repo(dir string) *Repo { return &Repo{git: g, dir: filepath.Clean(dir)} }
 
 // Dir is the repository's directory.
 func (r *Repo) Dir() string { return r.dir }
@@ -161,5 +185,5 @@ func (r *Repo) hold(ctx context.Context) (release func(), err error) {
 }
 
 func (r *Repo) run(ctx context.Context, args ...string) (string, error) {
-	return r.git.run(ctx, r.git.opts.Limit, r.dir, args...)
+	return r.git.run(ctx, r.git.opts.Limit, r, args...)
 }

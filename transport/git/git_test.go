@@ -170,9 +170,18 @@ func TestAWorktreeIsMadeUsedAndRemoved(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.dir, "README"), []byte("changed\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	diff, err := w.Diff(t.Context(), from)
-	if err != nil || !strings.Contains(diff, "+changed") || !strings.Contains(diff, "new file") {
-		t.Errorf("diff %q, %v", diff, err)
+	var diff strings.Builder
+	cut, err := w.Diff(t.Context(), &diff, 1<<20, from, "")
+	if err != nil || cut || !strings.Contains(diff.String(), "+changed") || !strings.Contains(diff.String(), "new file") {
+		t.Errorf("diff %q, %v", diff.String(), err)
+	}
+	diff.Reset()
+	if cut, err := w.Diff(t.Context(), &diff, 1<<20, from, commit); err != nil || cut || strings.Contains(diff.String(), "+changed") {
+		t.Errorf("diff of what was committed %q, %v", diff.String(), err)
+	}
+	diff.Reset()
+	if cut, err := w.Diff(t.Context(), &diff, 10, from, ""); err != nil || !cut || diff.Len() != 10 {
+		t.Errorf("diff of ten bytes %q, cut: %v, %v", diff.String(), cut, err)
 	}
 	if dirty, err := w.Dirty(t.Context()); err != nil || !dirty {
 		t.Errorf("dirty %v, %v", dirty, err)

@@ -70,7 +70,7 @@ func (r *Repo) MergeBare(ctx context.Context, scratch, branch, commit, message s
 	if err := os.MkdirAll(filepath.Dir(scratch), 0o700); err != nil {
 		return "", fmt.Errorf("merge: %w", err)
 	}
-	if _, err := r.run(ctx, "worktree", "add", "--quiet", "--detach", "--end-of-options", scratch, from); err != nil {
+	if _, err := r.git.run(ctx, r.git.opts.Network, r, "worktree", "add", "--quiet", "--detach", "--end-of-options", scratch, from); err != nil {
 		return "", err
 	}
 	defer func() {
@@ -93,10 +93,10 @@ func (r *Repo) MergeBare(ctx context.Context, scratch, branch, commit, message s
 // merge merges into what is checked out here, with a merge commit.
 func (r *Repo) merge(ctx context.Context, commit, message string) (string, error) {
 	args := append(append([]string(nil), identity...), "merge", "--quiet", "--no-ff", "--no-edit", "-m", message, "--end-of-options", commit)
-	if name, err := r.run(ctx, "config", "user.email"); err == nil && strings.TrimSpace(name) != "" {
+	if r.Identified(ctx) {
 		args = args[len(identity):]
 	}
-	_, err := r.run(ctx, args...)
+	_, err := r.git.run(ctx, r.git.opts.Network, r, args...)
 	if err == nil {
 		return r.Head(ctx)
 	}

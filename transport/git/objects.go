@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"berth/broker/shape"
 	"berth/transport/guard"
 )
 
@@ -31,9 +30,8 @@ type Entry struct {
 func (r *Repo) pipe(ctx context.Context, limit time.Duration, input io.Reader, read func(*bufio.Reader) error, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	spec := guard.Spec{Executable: r.git.opts.Executable, Command: "git", Args: args, Env: r.git.env, Dir: r.dir, Ledger: r.git.opts.Ledger, Name: "git"}
 	var stopped error // by read, for its own reasons
-	err := guard.Pipe(ctx, spec, input, func(out io.Reader) error {
+	err := guard.Pipe(ctx, r.spec(args), input, func(out io.Reader) error {
 		stopped = read(bufio.NewReaderSize(out, 256<<10))
 		return stopped
 	})
@@ -43,13 +41,13 @@ func (r *Repo) pipe(ctx context.Context, limit time.Duration, input io.Reader, r
 	var ended *guard.OutputError
 	switch {
 	case errors.As(err, &ended) && (stopped == nil || errors.Is(stopped, io.ErrUnexpectedEOF)):
-		return &Error{Op: args[0], Reason: ended.Reason, Detail: shape.Redact(lastLines(ended.Stderr))}
+		return &Error{Op: args[0], Reason: ended.Reason, Detail: r.said(ended.Stderr)}
 	case ctx.Err() != nil:
 		return fmt.Errorf("git %s: %w", args[0], context.Cause(ctx))
 	case stopped != nil:
 		return stopped
 	}
-	return &Error{Op: args[0], Reason: "failed", Detail: shape.Redact(err.Error())}
+	return &Error{Op: args[0], Reason: "failed", Detail: r.said(err.Error())}
 }
 
 // maxPath is the longest path of an entry that is read, in bytes.

@@ -35,11 +35,12 @@ func (r *Repo) Clone(ctx context.Context, url string) error {
 	if err := os.MkdirAll(fresh, 0o700); err != nil {
 		return fmt.Errorf("make room for a clone: %w", err)
 	}
-	at := &Repo{r.git, fresh}
+	at := *r
+	at.dir = fresh
 	for _, step := range [][]string{
 		{"init", "--quiet", "--bare", "--template="},
 		{"config", "--local", "remote.origin.url", url},
-		{"config", "--local", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"},
+		{"config", "--local", "remote.origin.fetch", tracked},
 	} {
 		if _, err := at.run(ctx, step...); err != nil {
 			return err
@@ -54,17 +55,6 @@ func (r *Repo) Clone(ctx context.Context, url string) error {
 	return nil
 }
 
-// SetOrigin has the repository fetch from another address than so far.
-func (r *Repo) SetOrigin(ctx context.Context, url string) error {
-	release, err := r.hold(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	_, err = r.run(ctx, "config", "--local", "remote.origin.url", url)
-	return err
-}
-
 // Fetch brings the branches and tags of origin.
 func (r *Repo) Fetch(ctx context.Context) error {
 	release, err := r.hold(ctx)
@@ -76,7 +66,7 @@ func (r *Repo) Fetch(ctx context.Context) error {
 }
 
 func (r *Repo) fetch(ctx context.Context) error {
-	_, err := r.git.run(ctx, r.git.opts.Network, r.dir, "fetch", "--quiet", "--prune", "--tags", "--force", "--no-auto-gc", "origin")
+	_, err := r.git.run(ctx, r.git.opts.Network, r, "fetch", "--quiet", "--prune", "--tags", "--force", "--no-auto-gc", "origin", tracked)
 	return err
 }
 
@@ -132,7 +122,7 @@ func (r *Repo) AddWorktree(ctx context.Context, path, branch, from string) error
 	if _, err := r.run(ctx, "rev-parse", "--verify", "--quiet", "refs/heads/"+branch); err != nil {
 		args = []string{"worktree", "add", "--quiet", "-b", branch, "--no-track", "--end-of-options", path, from}
 	}
-	if _, err := r.run(ctx, args...); err != nil {
+	if _, err := r.git.run(ctx, r.git.opts.Network, r, args...); err != nil { // a large one takes its time
 		return err
 	}
 	_, err = r.git.Repo(path).Head(ctx)
@@ -147,20 +137,26 @@ func cmpErr(err, otherwise error) error {
 }
 
 // RemoveWorktree removes a worktree of the repository and its directory, also
-// when git no longer knows of it. The branch stays.
+// when git no longer knows of it, or the repository is gone. The branch stays.
 func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
 	release, err := r.hold(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
+	if _, err := os.Stat(filepath.Join(r.dir, "HEAD")); errors.Is(err, fs.ErrNotExist) { // the repository vanished
+		if err := removeAll(path); err != nil {
+			return fmt.Errorf("remove a worktree: %w", err)
+		}
+		return nil
+	}
 	_, _ = r.run(ctx, "worktree", "unlock", path) // an agent may have locked it; else there is nothing to unlock
-	_, _ = r.run(ctx, "worktree", "remove", "--force", "--force", path)
+	_, _ = r.git.run(ctx, r.git.opts.Network, r, "worktree", "remove", "--force", "--force", path)
 	if err := removeAll(path); err != nil {
 		return fmt.Errorf("remove a worktree: %w", err)
 	}
-	_, err = r.run(ctx, "worktree", "prune")
-	return err
+	_, _ = r.run(ctx, "worktree", "prune") // what git remembers of one that is gone is in nobody's way, and pruned by the next
+	return nil
 }
 
 // removeAll removes a tree whose directories may be closed to their owner.
@@ -189,19 +185,6 @@ func (r *Repo) Branch(ctx context.Context) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
-// Dirty reports whether a worktree holds what is not committed, untracked files
-// included.
-func (r *Repo) Dirty(ctx context.Context) (bool, error) {
-	out, err := r.run(ctx, "status", "--porcelain", "--untracked-files=normal")
-	return out != "", err
-}
-
-// Diff is what changed in a worktree since a commit, committed or not, as a
-// patch. Untracked files are not in it.
-func (r *Repo) Diff(ctx context.Context, since string) (string, error) {
-	return r.run(ctx, "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--end-of-options", since)
-}
-
 // Contains reports whether commit is in the history of ref.
 func (r *Repo) Contains(ctx context.Context, ref, commit string) (bool, error) {
 	out, err := r.run(ctx, "rev-list", "--count", "--end-of-options", commit, "^"+ref)
@@ -225,5 +208,18 @@ func (r *Repo) DeleteBranch(ctx context.Context, branch string) error {
 // Fsck checks every object of the repository.
 func (r *Repo) Fsck(ctx context.Context) error {
 	_, err := r.run(ctx, "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
+	return err
+}
+
+// Has gives ErrNoRef when the repository lacks a commit.
+func (r *Repo) Has(ctx context.Context, commit string) error {
+	if !commitID.MatchString(commit) {
+		return fmt.Errorf("%w: %s", ErrNoRef, commit)
+	}
+	_, err := r.run(ctx, "cat-file", "-e", commit+"^{commit}")
+	var failed *Error
+	if errors.As(err, &failed) {
+		return fmt.Errorf("%w: %s", ErrNoRef, commit)
+	}
 	return err
 }

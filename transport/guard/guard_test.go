@@ -64,8 +64,16 @@ func TestChildThatClosesItsOutputIsHeardToDoSo(t *testing.T) {
 
 func TestEndedChildLeavesNothingOpenWithoutStop(t *testing.T) {
 	t.Parallel()
-	p := run(t, Spec{}, "complain", "1")
+	var whole strings.Builder
+	p := run(t, Spec{Stderr: &whole}, "complain", "1")
 	await(t, "done", p.Done())
+	await(t, "all of stderr", p.Drained())
+	if whole.String() != "complaint 1\n" {
+		t.Errorf("stderr as it came %q", whole.String())
+	}
+	if code, ok := p.ExitCode(); !ok || code != 3 {
+		t.Errorf("exit status %d, %v", code, ok)
+	}
 	if _, err := p.Stdin.Write([]byte("x")); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("write to stdin: %v", err)
 	}
@@ -261,6 +269,9 @@ func TestExitReasonTellsHowTheChildEnded(t *testing.T) {
 		await(t, "done", p.Done())
 		if got := p.ExitReason(); got != tt.want {
 			t.Errorf("%q: %q, want %q", tt.args, got, tt.want)
+		}
+		if code, ok := p.ExitCode(); ok != strings.HasSuffix(tt.want, fmt.Sprint("code ", code)) {
+			t.Errorf("%q: exit status %d, %v", tt.args, code, ok)
 		}
 	}
 }

@@ -30,15 +30,17 @@ type Process struct {
 	GuardPID  int
 
 	// Fixed once started.
-	guard  *os.Process
-	grace  time.Duration
-	rec    Record
-	pipes  []procid.PipeEnd
-	mark   string
-	forget func() error // removes the ledger's record
-	stdout *os.File
-	stderr *os.File
-	status *os.File
+	guard *os.Process
+	grace time.Duration
+	rec   Record
+
+	stderrToo io.Writer // nil: nobody else wants it
+	pipes     []procid.PipeEnd
+	mark      string
+	forget    func() error // removes the ledger's record
+	stdout    *os.File
+	stderr    *os.File
+	status    *os.File
 
 	// Owned by Start, then by watch.
 	statusLines *bufio.Reader
@@ -53,6 +55,8 @@ type Process struct {
 	mu       sync.Mutex
 	lifeline *os.File // nil once closed
 	reason   string
+	code     int
+	coded    bool
 	endErr   error // of the clean-up
 
 	stopOnce sync.Once
@@ -77,7 +81,7 @@ func newProcess(spec Spec, guard *os.Process) *Process {
 	if limit <= 0 {
 		limit = DefaultStderrLimit
 	}
-	p.stderrTail = newTail(limit)
+	p.stderrTail, p.stderrToo = newTail(limit), spec.Stderr
 	return p
 }
 
@@ -85,11 +89,23 @@ func newProcess(spec Spec, guard *os.Process) *Process {
 // stderr was read to the end; at the latest two seconds after the child's end.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Drained is closed when no more of stderr comes, at the latest two seconds after
+// the guard is gone.
+func (p *Process) Drained() <-chan struct{} { return p.stderrEnd }
+
 // ExitReason says how the child ended, in words; empty while it runs.
 func (p *Process) ExitReason() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reason
+}
+
+// ExitCode gives the child's exit status; false: it runs, a signal ended it, or
+// nobody knows.
+func (p *Process) ExitCode() (int, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.code, p.coded
 }
 
 // StderrTail gives the end of what the child wrote to stderr so far. It is not
@@ -187,7 +203,11 @@ func (p *Process) force() error {
 // drain reads stderr so that the child never blocks on it.
 func (p *Process) drain() {
 	defer close(p.stderrEnd)
-	_, _ = io.Copy(onlyWriter{p.stderrTail}, p.stderr) // any error is the end
+	to := io.Writer(p.stderrTail)
+	if p.stderrToo != nil {
+		to = io.MultiWriter(to, p.stderrToo)
+	}
+	_, _ = io.Copy(onlyWriter{to}, p.stderr) // any error is the end
 	_ = p.stderr.Close()
 }
 
@@ -204,6 +224,11 @@ func (p *Process) watch() {
 		}
 		if e.kind == eventExited || e.kind == eventSignaled {
 			p.setReason(e.words())
+			if e.kind == eventExited {
+				p.mu.Lock()
+				p.code, p.coded = e.number, true
+				p.mu.Unlock()
+			}
 			settle = time.AfterFunc(settleWait, p.tell)
 		}
 	}

@@ -54,6 +54,9 @@ type Spec struct {
 	// StderrLimit is how many bytes of the end of stderr are kept; 0 or less:
 	// DefaultStderrLimit.
 	StderrLimit int
+	// Stderr, when not nil, is given all of stderr as it comes. It is called by
+	// one goroutine and must not fail; while it blocks, the child does.
+	Stderr io.Writer
 	// Ledger, when not nil, records the child until all of it is gone, under
 	// Name (the backend's).
 	Ledger *Ledger

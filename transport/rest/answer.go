@@ -115,6 +115,12 @@ var statuses = map[broker.Code]int{
 	broker.CodeBackendUnavailable:      http.StatusServiceUnavailable,
 }
 
+// answered is an answer with another status than 200.
+type answered struct {
+	status int
+	body   json.RawMessage
+}
+
 // answering makes a handler of a method that gives a value to encode, or an
 // error.
 func answering(method func(*api, *http.Request) (any, error)) func(*api) http.Handler {
@@ -126,8 +132,8 @@ func answering(method func(*api, *http.Request) (any, error)) func(*api) http.Ha
 				return
 			}
 			status := http.StatusOK
-			if _, ok := v.(accepted); ok {
-				status = http.StatusAccepted
+			if other, ok := v.(answered); ok {
+				status, v = other.status, other.body
 			}
 			httpguard.WriteJSON(w, status, v)
 		})

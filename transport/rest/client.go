@@ -80,6 +80,11 @@ func (c *Client) Post(ctx context.Context, path string, body any) (json.RawMessa
 	return c.do(ctx, http.MethodPost, path, bytes.NewReader(raw(body)))
 }
 
+// Delete deletes what path names, or ends it.
+func (c *Client) Delete(ctx context.Context, path string) (json.RawMessage, error) {
+	return c.do(ctx, http.MethodDelete, path, nil)
+}
+
 // Job reads one job; it waits up to wait (whole seconds, at most 50) for a
 // change of its status.
 func (c *Client) Job(ctx context.Context, id string, wait time.Duration) (json.RawMessage, error) {
@@ -150,7 +155,8 @@ func (c *Client) await(ctx context.Context, limit time.Duration, method, path st
 	if len(answer) > maxAnswer {
 		return nil, fmt.Errorf("the broker's answer is over %d bytes", maxAnswer)
 	}
-	if resp.StatusCode == http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusCreated, http.StatusAccepted:
 		if !json.Valid(answer) {
 			return nil, fmt.Errorf("%w: its answer is not JSON", ErrForeign)
 		}

@@ -315,7 +315,11 @@ func job(id string, status broker.JobStatus, age time.Duration) broker.Job {
 func (f *fake) withTwins(t *testing.T) {
 	t.Helper()
 	own := catalog.Source{Backend: catalog.NativeName, Native: true, Family: "own", Listed: true, Effects: map[string]broker.Effects{}}
-	for _, name := range []string{"dispatch_hold", "stop_server", "restore", "enumerate", "add_vessel", "get_vessel", "update_vessel", "delete_vessel", "index_status", "index_update", "code_search"} {
+	for verb := range twinAnswers {
+		name, _, _ := strings.Cut(verb, " ")
+		if _, again := own.Effects[name]; again {
+			continue
+		}
 		own.Tools = append(own.Tools, broker.Tool{Name: name, Raw: json.RawMessage(`{"name":"` + name + `","inputSchema":{"type":"object"}}`)})
 		own.Effects[name] = broker.Write
 	}
@@ -324,16 +328,23 @@ func (f *fake) withTwins(t *testing.T) {
 		t.Fatalf("quarantined: %v", quarantined)
 	}
 	f.snapshot = snapshot
-	f.do = func(context.Context, actors.Request) actors.Reply {
+	f.jobs = append(f.jobs, voyageJob())
+	f.do = func(_ context.Context, r actors.Request) actors.Reply {
+		if r.Call.Verb == "dispatch" {
+			return actors.Reply{Job: ptr(voyageJob())}
+		}
 		return actors.Reply{Answer: &broker.Answer{Result: f.twin}}
 	}
 	f.twin = json.RawMessage(`{"content":[],"structuredContent":{"Done":true}}`)
 }
 
 // good is the status of a route's answer that is no refusal.
-func good(path string) int {
-	if path == "/api/v1/vessels/{id}/code-index/update" {
+func good(route rest.Route) int {
+	switch route.Method + " " + route.Path {
+	case "POST /api/v1/vessels/{id}/code-index/update":
 		return http.StatusAccepted
+	case "POST /api/v1/voyages":
+		return http.StatusCreated
 	}
 	return http.StatusOK
 }

@@ -23,6 +23,9 @@ type document struct {
 	Answer any // nil with a Media: bytes of that kind
 	Media  string
 	Status int // zero is 200
+	// Accepted is the answer with status 202, where there is one beside; Stream
+	// what each message holds of an answer that is a stream on demand.
+	Accepted, Stream any
 }
 
 // param is a parameter of the query, or a header.
@@ -98,23 +101,9 @@ func (s schemas) operation(r Route, d document) (map[string]any, error) {
 		parameters = append(parameters, map[string]any{"name": p.Name, "in": in, "description": p.Says, "schema": schema})
 	}
 	refused := map[string]any{"description": "A refusal.", "content": map[string]any{"application/json": map[string]any{"schema": ref("ErrorBody")}}}
-	good := map[string]any{"description": "The answer."}
-	switch {
-	case d.Media != "":
-		good["content"] = map[string]any{d.Media: map[string]any{"schema": map[string]any{"type": "string"}}}
-		if d.Answer != nil {
-			name, err := s.of(d.Answer)
-			if err != nil {
-				return nil, err
-			}
-			good["description"] = "Each message holds a " + name + " as JSON."
-		}
-	case d.Answer != nil:
-		name, err := s.of(d.Answer)
-		if err != nil {
-			return nil, err
-		}
-		good["content"] = map[string]any{"application/json": map[string]any{"schema": ref(name)}}
+	good, err := s.good(d)
+	if err != nil {
+		return nil, err
 	}
 	status := d.Status
 	if status == 0 {
@@ -128,6 +117,14 @@ func (s schemas) operation(r Route, d document) (map[string]any, error) {
 		operation["responses"].(map[string]any)["401"] = refused
 		operation["responses"].(map[string]any)["403"] = refused
 	}
+	if d.Accepted != nil {
+		accepted, err := s.good(document{Answer: d.Accepted})
+		if err != nil {
+			return nil, err
+		}
+		accepted["description"] = "It was accepted and goes on."
+		operation["responses"].(map[string]any)["202"] = accepted
+	}
 	if d.Body != nil {
 		name, err := s.of(d.Body)
 		if err != nil {
@@ -136,6 +133,38 @@ func (s schemas) operation(r Route, d document) (map[string]any, error) {
 		operation["requestBody"] = map[string]any{"content": map[string]any{"application/json": map[string]any{"schema": ref(name)}}}
 	}
 	return operation, nil
+}
+
+// good describes the answer that is no refusal.
+func (s schemas) good(d document) (map[string]any, error) {
+	content := map[string]any{}
+	good := map[string]any{"description": "The answer.", "content": content}
+	message := d.Stream
+	switch {
+	case d.Media != "":
+		content[d.Media] = map[string]any{"schema": map[string]any{"type": "string"}}
+		message = d.Answer
+	case d.Answer != nil:
+		name, err := s.of(d.Answer)
+		if err != nil {
+			return nil, err
+		}
+		content["application/json"] = map[string]any{"schema": ref(name)}
+	}
+	if d.Stream != nil {
+		content["text/event-stream"] = map[string]any{"schema": map[string]any{"type": "string"}}
+	}
+	if message != nil {
+		name, err := s.of(message)
+		if err != nil {
+			return nil, err
+		}
+		good["description"] = "Each message holds a " + name + " as JSON."
+		if d.Stream != nil {
+			good["description"] = "The answer; of a stream, each message holds a " + name + " as JSON."
+		}
+	}
+	return good, nil
 }
 
 // operationID is such as getApiV1JobsById.

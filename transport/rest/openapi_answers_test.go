@@ -87,7 +87,7 @@ func TestEveryRouteAnswersAndRefusesAsTheDocumentSays(t *testing.T) {
 				h := f.handler(nil)
 				doc := described(t, h)
 				w := request(t, h, route.Method, concrete(route.Path), bodyOf(route.Path), "t0")
-				if w.Code != good(route.Path) {
+				if w.Code != good(route) {
 					t.Fatalf("status %d, body %s", w.Code, w.Body)
 				}
 				conforms(t, doc, route.Method, route.Path, w.Code, w.Header(), w.Body.String())
@@ -119,31 +119,25 @@ func bodyOf(path string) string {
 	return `{"Name":"files__read","Arguments":{"path":"p"},"Reason":"r"}`
 }
 
-const (
-	aVessel = `{"Id":"vsl_1","TenantId":"t","UserId":"u","Name":"p","RepoUrl":"/r","DefaultBranch":"main","WorkingDirectory":"/r","LocalPath":null,"ProjectContext":null,"StyleGuide":null,"LandingMode":"None","BranchCleanupPolicy":"LocalOnly","AllowConcurrentMissions":false,"RequirePassingChecksToLand":false,"ProtectedPaths":[],"HasGitHubTokenOverride":false,"CreatedUtc":"2026-05-04T09:12:00Z","LastUpdateUtc":"2026-05-04T09:12:00Z"}`
-	anIndex = `{"VesselId":"vsl_1","VesselName":"p","DefaultBranch":"main","IndexedCommitSha":"c","CurrentCommitSha":null,"IndexedAtUtc":"2026-05-04T09:12:00Z","Freshness":"Stale","UpdateInProgress":false,"UpdateStage":null,"UpdateHeartbeatUtc":null,"UpdateProgressDone":null,"UpdateProgressTotal":null,"UpdateProgressPercent":null,"DocumentCount":1,"ChunkCount":2,"UseSemanticSearch":false,"LastError":null,"SkippedFiles":{"Binary":1},"Warnings":["w"]}`
-)
-
 // twins has the verbs behind routes answer what they answer.
 func (f *fake) twins(t *testing.T) {
 	t.Helper()
 	before := f.do
 	f.withTwins(t)
-	answers := map[string]string{
-		"dispatch_hold": `{"Active":true,"Hold":{"Reason":"r","SetBy":"ops-1","SetByUtc":"2026-05-04T09:12:00Z"},"UnfinishedJobs":[{"JobId":"job_1"}]}`,
-		"restore":       `{"Status":"restored","SafetyBackupPath":"/s.zip","SchemaVersion":2,"RecordCounts":{"jobs":1},"Message":"m","RestartRequired":false}`,
-		"enumerate":     `{"Success":true,"PageNumber":1,"PageSize":10,"TotalPages":1,"TotalRecords":1,"Objects":[` + aVessel + `],"TotalMs":0}`,
-		"add_vessel":    aVessel,
-		"get_vessel":    aVessel,
-		"update_vessel": aVessel,
-		"delete_vessel": `{"Status":"deleted","VesselId":"vsl_1","Warnings":["w"]}`,
-		"index_status":  anIndex,
-		"index_update":  string(job("job_1", broker.JobAccepted, 0).Handle(false)),
-		"code_search":   `{"Status":` + anIndex + `,"Query":"q","Results":[{"Score":44,"Record":{"Path":"a.go"},"Excerpt":"e"}]}`,
-		"stop_server":   `{"Status":"shutting_down","UnfinishedJobs":[]}`,
-	}
+	answers := f.do
 	f.do = func(ctx context.Context, r actors.Request) actors.Reply {
-		answer, twin := answers[r.Call.Verb]
+		verb := r.Call.Verb
+		if verb == "dispatch" {
+			return answers(ctx, r)
+		}
+		if verb == "enumerate" {
+			var params struct{ Arguments struct{ EntityType string } }
+			if err := json.Unmarshal(r.Call.Params, &params); err != nil {
+				t.Error(err)
+			}
+			verb += " " + params.Arguments.EntityType
+		}
+		answer, twin := twinAnswers[verb]
 		if !twin {
 			return before(ctx, r)
 		}

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"maps"
 
 	"berth/broker"
 	"berth/broker/dispatch"
@@ -104,9 +105,12 @@ var paging = []param{
 	{Name: "pageSize", Type: "integer", Says: "Records on a page, 1 to 1000; a number outside is taken as the nearest one inside."},
 }
 
+// orders are those of a list.
+var orders = []string{broker.CreatedDescending, broker.CreatedAscending}
+
 // documents describes every route, by method and path: a route without a row
 // here, and a row without a route, fail a test.
-var documents = map[string]document{
+var documents = joined(map[string]document{
 	"GET /healthz":         {Media: "text/plain"},
 	"GET /metrics":         {Media: "text/plain"},
 	"GET /api/v1/status":   {Answer: Status{}},
@@ -143,7 +147,7 @@ var documents = map[string]document{
 		{Name: "voyageId", Type: "string", Says: "Only events with this voyage."},
 		{Name: "createdAfter", Type: "string", Says: "Only events created at or after this time, such as 2026-05-04T09:12:00Z."},
 		{Name: "createdBefore", Type: "string", Says: "Only events created before this time."},
-		{Name: "order", Type: "string", Words: []string{broker.CreatedDescending, broker.CreatedAscending}, Says: "The newest first without it."}}, paging...)},
+		{Name: "order", Type: "string", Words: orders, Says: "The newest first without it."}}, paging...)},
 	"DELETE /api/v1/events/{id}": {Answer: eventDeleted{}},
 	"GET /api/v1/events/stream": {Answer: StreamEvent{}, Media: "text/event-stream", Query: []param{
 		{Name: "cursor", Type: "string", Says: "Goes on after this event. What was missed is given again, up to 128 events or 1 MiB; an event.gap says that there was more."},
@@ -154,7 +158,7 @@ var documents = map[string]document{
 	"POST /api/v1/backends/{name}/restart":        {Answer: drain.Drained{}, Body: reasonGiven{}, Query: waiting("How long what runs has to end, 0 to 50 seconds; 10 without it.")},
 	"GET /api/v1/hold":                            {Answer: hold.Standing{}},
 	"POST /api/v1/hold":                           {Answer: holdChange{}, Body: holdRequest{}},
-	"GET /api/v1/vessels":                         {Answer: vesselPage{}, Query: paging},
+	"GET /api/v1/vessels":                         {Answer: vesselPage{}, Query: listing()},
 	"POST /api/v1/vessels":                        {Answer: dispatch.Vessel{}, Body: vesselBody{}},
 	"GET /api/v1/vessels/{id}":                    {Answer: dispatch.Vessel{}},
 	"PUT /api/v1/vessels/{id}":                    {Answer: dispatch.Vessel{}, Body: vesselBody{}},
@@ -179,6 +183,15 @@ var documents = map[string]document{
 	"POST /api/v1/credentials":             {Answer: Credential{}, Body: CredentialRequest{}},
 	"POST /api/v1/credentials/{id}/revoke": {Answer: Credential{}, Body: revokeRequest{}},
 	"GET /api/v1/openapi.json":             {Answer: openAPI{}},
+}, dispatchDocuments)
+
+// joined are the rows of several tables.
+func joined(tables ...map[string]document) map[string]document {
+	out := map[string]document{}
+	for _, t := range tables {
+		maps.Copy(out, t)
+	}
+	return out
 }
 
 func waiting(says string) []param {

@@ -123,6 +123,9 @@ type Options struct {
 	// before it is cut off; zero is 10 s.
 	StreamWrite time.Duration
 
+	// LogEvery is how often a followed log is looked at; zero is 1 s.
+	LogEvery time.Duration
+
 	// Uploads keeps an archive that is to be restored; nil: 404.
 	Uploads Uploads
 	// Drains has backends take no new calls, and begin another life; nil: 404.
@@ -212,6 +215,9 @@ func New(o Options) http.Handler {
 	}
 	if o.StreamWrite <= 0 {
 		o.StreamWrite = 10 * time.Second
+	}
+	if o.LogEvery <= 0 {
+		o.LogEvery = time.Second
 	}
 	if o.MaxWaiting <= 0 {
 		o.MaxWaiting = 1024

@@ -33,7 +33,7 @@ type Route struct {
 }
 
 // routes is the one table: registration, tests and documents derive from it.
-var routes = []Route{
+var routes = slices.Concat([]Route{
 	{"GET", "/healthz", "Says ok, nothing else.", Everyone, 0, func(*api) http.Handler { return http.HandlerFunc(healthz) }},
 	{"POST", "/api/v1/authenticate", "A session token for a credential token, given as Token or as Authorization: Bearer.", Everyone, maxSmallBody, answering((*api).authenticate)},
 	{"GET", "/metrics", "Metrics in the Prometheus text format.", Administrators, maxSmallBody, func(a *api) http.Handler { return orNotFound(a.Metrics) }},
@@ -67,12 +67,12 @@ var routes = []Route{
 	{"GET", "/api/v1/board", "A room of the coordination board (?room=&limit=&after=&participant=&full=true).", Administrators, maxSmallBody, answering((*api).readBoard)},
 	{"POST", "/api/v1/board", "Posts a note.", Administrators, maxNote, answering((*api).postNote)},
 	{"POST", "/api/v1/signals/{id}/read", "Marks a signal as read.", Administrators, maxSmallBody, answering((*api).readSignal)},
-	{"GET", "/api/v1/vessels", "Vessels, in pages, newest first.", Administrators, maxSmallBody, answering((*api).vessels)},
+	{"GET", "/api/v1/vessels", "Vessels, in pages, newest first.", Administrators, maxSmallBody, records("vessels")},
 	{"POST", "/api/v1/vessels", "Registers a repository, as add_vessel.", Administrators, maxNote, answering((*api).addVessel)},
-	{"GET", "/api/v1/vessels/{id}", "One vessel.", Administrators, maxSmallBody, answering((*api).vessel)},
+	{"GET", "/api/v1/vessels/{id}", "One vessel.", Administrators, maxSmallBody, about("get_vessel", "vesselId")},
 	{"PUT", "/api/v1/vessels/{id}", "Changes the given fields of a vessel.", Administrators, maxNote, answering((*api).updateVessel)},
-	{"DELETE", "/api/v1/vessels/{id}", "Deletes a vessel, its bare clone and its code index.", Administrators, maxSmallBody, answering((*api).deleteVessel)},
-	{"GET", "/api/v1/vessels/{id}/code-index/status", "What there is of a vessel's code index, as index_status.", Administrators, maxSmallBody, answering((*api).codeIndexStatus)},
+	{"DELETE", "/api/v1/vessels/{id}", "Deletes a vessel, its bare clone and its code index.", Administrators, maxSmallBody, about("delete_vessel", "vesselId")},
+	{"GET", "/api/v1/vessels/{id}/code-index/status", "What there is of a vessel's code index, as index_status.", Administrators, maxSmallBody, about("index_status", "vesselId")},
 	{"POST", "/api/v1/vessels/{id}/code-index/update", "Brings a vessel's code index to the present commit; 202 with the job.", Administrators, maxSmallBody, answering((*api).updateCodeIndex)},
 	{"POST", "/api/v1/vessels/{id}/code-index/search", "Searches a vessel's code index, as code_search.", Administrators, maxSmallBody, answering((*api).searchCode)},
 	{"POST", "/api/v1/reload", "Puts the configuration file in force as it is now; Applied, Unchanged and NeedsRestart say what became of it.", Administrators, maxSmallBody, answering((*api).reload)},
@@ -83,7 +83,7 @@ var routes = []Route{
 	{Method: "DELETE", Path: "/api/v1/events/{id}", Summary: "Deletes one event; what it tells of does not change.", maxBody: maxSmallBody, handler: answering((*api).deleteEvent)},
 	{Method: "GET", Path: "/api/v1/events/stream", Summary: "Events as they are written, as server-sent events; ?cursor= or Last-Event-ID goes on from there, ?live=true adds changes of jobs.", maxBody: maxSmallBody, handler: func(a *api) http.Handler { return http.HandlerFunc(a.stream) }},
 	{Method: "GET", Path: "/api/v1/openapi.json", Summary: "The OpenAPI 3.1 document of these routes.", maxBody: maxSmallBody, handler: func(a *api) http.Handler { return http.HandlerFunc(a.openAPI) }},
-}
+}, dispatchRoutes)
 
 // Routes lists the rows of the operator API, in the order in which they are
 // documented.

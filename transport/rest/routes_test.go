@@ -85,7 +85,7 @@ func TestEveryRouteAnswersTheTokenHolder(t *testing.T) {
 			f.jobs = append(f.jobs, job("job_1", "Running", 0))
 			f.withTwins(t)
 			status, body := ask(t, f.handler(nil), route.Method, concrete(route.Path), `{"Name":"files__read","Arguments":{"path":"p"},"Reason":"r"}`)
-			if status != good(route.Path) {
+			if status != good(route) {
 				t.Fatalf("status %d, body %s", status, body)
 			}
 		})

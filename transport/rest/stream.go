@@ -45,8 +45,8 @@ type StreamEvent struct {
 // is kept for a reader, who is read for at his own pace and is cut off when a
 // write to him takes too long. No writer of the journal waits for that.
 type stream struct {
+	sse
 	api     *api
-	w       http.ResponseWriter
 	cursor  string
 	changes bool // changes of jobs are wanted too
 }
@@ -57,14 +57,12 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	select {
-	case a.streaming <- struct{}{}:
-		defer func() { <-a.streaming }()
-	default:
-		a.fail(w, r, broker.Refuse(broker.CodeOverloaded, "Too many streams of events are open.",
-			map[string]any{"Streams": cap(a.streaming)}).Retry(5*time.Second))
+	free, refusal := a.stay()
+	if refusal != nil {
+		a.fail(w, r, refusal)
 		return
 	}
+	defer free()
 	if err := s.serve(r, missed); err != nil {
 		a.Log.Info("a stream of events ended early", slog.String("cause", err.Error()))
 	}
@@ -77,7 +75,7 @@ func (a *api) openStream(w http.ResponseWriter, r *http.Request) (*stream, []bro
 	if a.Journalled == nil {
 		return nil, nil, broker.Refuse(broker.CodeNotFound, "This broker has no journal to look at.", nil)
 	}
-	s := &stream{api: a, w: w, changes: r.URL.Query().Get("live") == "true"}
+	s := &stream{sse: sse{w, a.StreamWrite}, api: a, changes: r.URL.Query().Get("live") == "true"}
 	cursor := r.Header.Get("Last-Event-ID")
 	if given := r.URL.Query().Get("cursor"); given != "" && cursor == "" {
 		cursor = given // a page that reconnects repeats its address, and the header is newer
@@ -135,11 +133,7 @@ func (s *stream) serve(r *http.Request, missed []broker.Event) error {
 		reader = s.api.Live.Read()
 		defer reader.Stop()
 	}
-	h := s.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // a proxy that collects would undo the flush
-	s.w.WriteHeader(http.StatusOK)
-	if err := s.write(": open\n\n"); err != nil {
+	if err := s.open(); err != nil {
 		return err
 	}
 	if err := s.send(missed); err != nil {
@@ -202,20 +196,6 @@ func (s *stream) send(events []broker.Event) error {
 		if err := s.write("id: " + s.cursor + "\ndata: " + string(data) + "\n\n"); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// write gives the reader one limit for each message. Whoever takes longer loses
-// the connection and may come back with his cursor.
-func (s *stream) write(message string) error {
-	control := http.NewResponseController(s.w)
-	_ = control.SetWriteDeadline(time.Now().Add(s.api.StreamWrite)) // a test's writer may know none
-	if _, err := s.w.Write([]byte(message)); err != nil {
-		return fmt.Errorf("write to a stream of events: %w", err)
-	}
-	if err := control.Flush(); err != nil {
-		return fmt.Errorf("write to a stream of events: %w", err)
 	}
 	return nil
 }

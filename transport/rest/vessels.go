@@ -49,28 +49,8 @@ type updateBody struct {
 	IdempotencyKey *string `json:",omitempty"`
 }
 
-// accepted is an answer that says that something goes on.
-type accepted struct{ json.RawMessage }
-
-func (a *api) vessels(r *http.Request) (any, error) {
-	arguments := map[string]any{"entityType": "vessels"}
-	for _, name := range []string{"pageNumber", "pageSize"} {
-		if v := r.URL.Query().Get(name); v != "" {
-			arguments[name] = v
-		}
-	}
-	return a.twin(r, "enumerate", arguments)
-}
-
-func (a *api) vessel(r *http.Request) (any, error) { return a.ofVessel(r, "get_vessel", nil) }
-
-func (a *api) deleteVessel(r *http.Request) (any, error) { return a.ofVessel(r, "delete_vessel", nil) }
-
 // ofVessel asks a verb that is about the vessel of the path.
 func (a *api) ofVessel(r *http.Request, verb string, arguments map[string]any) (json.RawMessage, error) {
-	if arguments == nil {
-		arguments = map[string]any{}
-	}
 	arguments["vesselId"] = r.PathValue("id")
 	return a.twin(r, verb, arguments)
 }
@@ -91,10 +71,6 @@ func (a *api) updateVessel(r *http.Request) (any, error) {
 	return a.ofVessel(r, "update_vessel", body.arguments())
 }
 
-func (a *api) codeIndexStatus(r *http.Request) (any, error) {
-	return a.ofVessel(r, "index_status", nil)
-}
-
 func (a *api) updateCodeIndex(r *http.Request) (any, error) {
 	var body updateBody
 	if err := decode(r.Body, &body); err != nil {
@@ -104,7 +80,7 @@ func (a *api) updateCodeIndex(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return accepted{job}, nil
+	return answered{http.StatusAccepted, job}, nil
 }
 
 func (a *api) searchCode(r *http.Request) (any, error) {

@@ -65,3 +65,18 @@ func (s *Secrets) HasSecret(name string) bool {
 	_, err := os.Lstat(s.dir.Path(name))
 	return err == nil
 }
+
+// Secret reads a credential; empty: there is none of this name.
+func (s *Secrets) Secret(name string) (string, error) {
+	if !secretName.MatchString(name) {
+		return "", errors.New("this is no name of a credential")
+	}
+	raw, err := s.dir.read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read a credential: %w", err)
+	}
+	return string(raw), nil
+}

@@ -106,10 +106,10 @@ var missing = map[string]broker.Code{
 	"filePath":       broker.CodeMissingFilePath,
 	"vesselId":       broker.CodeMissingVesselID,
 	"query":          broker.CodeMissingQuery,
-	"message":        broker.CodeMissingMessage,
-	"type":           broker.CodeInvalidType,
 	"missionId":      broker.CodeMissingMissionID,
 	"voyageId":       broker.CodeMissingVoyageID,
+	"message":        broker.CodeMissingMessage,
+	"type":           broker.CodeInvalidType,
 }
 
 // NativeRefusal judges normalised arguments of a native verb. A required

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -35,7 +36,7 @@ func TestArgumentVectorsAreThoseOfTheTable(t *testing.T) {
 	}{
 		{dispatch.ClaudeCode, []string{"claude", "--print", "--verbose", "--output-format", "stream-json", "--strict-mcp-config", "do it"},
 			[]string{"claude", "--print", "--verbose", "--output-format", "stream-json", "--strict-mcp-config", "--mcp-config", "/s/mcp.json", "--model", "big", "--dangerously-skip-permissions", "do it"}, ""},
-		{dispatch.Codex, []string{"codex", "exec", "--json", "--full-auto", "--output-last-message", "/s/last-message.txt", "do it"},
+		{dispatch.Codex, []string{"codex", "exec", "--json", "--sandbox", "workspace-write", "--output-last-message", "/s/last-message.txt", "do it"},
 			[]string{"codex", "exec", "--json", "--dangerously-bypass-approvals-and-sandbox", "--model", "big", "-c", "model_reasoning_effort=high", "-c", `mcp_servers.berth.url="http://127.0.0.1:1/mcp"`,
 				"-c", `mcp_servers.berth.bearer_token_env_var="ARMADA_MCP_TOKEN"`, "--output-last-message", "/s/last-message.txt", "do it"}, ""},
 		{dispatch.Gemini, []string{"gemini", "--approval-mode", "auto_edit", "--output-format", "stream-json", "-p", "do it"},
@@ -72,6 +73,41 @@ func TestConfigurationsNameTheVariableOnly(t *testing.T) {
 		}
 		if inside := strings.HasPrefix(f.Path, "/w/"); inside != f.Hidden {
 			t.Errorf("%s: %s is hidden: %v", runtime, f.Path, f.Hidden)
+		}
+	}
+}
+
+func TestAnAddressOfTheProviderIsToldWhereAVariableIsNotEnough(t *testing.T) {
+	own := func(model string) func(*Mission) {
+		return func(m *Mission) { m.Captain.APIBaseURL, m.Captain.Model = text("https://h/x"), &model }
+	}
+	for _, tt := range []struct {
+		runtime     dispatch.Runtime
+		model, want string
+	}{
+		{dispatch.OpenCode, "anthropic/big", `{"provider":{"anthropic":{"options":{"baseURL":"https://h/x"}}}}`}, {dispatch.OpenCode, "big", ""}, {dispatch.OpenCode, "", ""},
+		{dispatch.Gemini, "big", `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`}, {dispatch.ClaudeCode, "big", ""}, {dispatch.Codex, "big", ""}, {dispatch.Cursor, "big", ""},
+	} {
+		plan, refusal := For(mission(tt.runtime, own(tt.model)))
+		got := ""
+		if len(plan.Files) > 0 {
+			var config bytes.Buffer
+			if err := json.Compact(&config, []byte(plan.Files[0].Content)); err != nil || len(plan.Env) == 0 {
+				t.Errorf("%s: %v, %v", tt.runtime, err, plan.Env)
+			}
+			got = config.String()
+		}
+		if refusal != nil || got != tt.want {
+			t.Errorf("%s of %q: %s, %v", tt.runtime, tt.model, got, refusal)
+		}
+	}
+}
+
+func TestGeminiIsToldToTrustWhereNobodyIsAsked(t *testing.T) {
+	for unattended, want := range map[bool]bool{true: true, false: false} {
+		plan, _ := For(mission(dispatch.Gemini, func(m *Mission) { m.Unattended = unattended }))
+		if got := slices.Contains(plan.Env, "GEMINI_CLI_TRUST_WORKSPACE=true"); got != want {
+			t.Errorf("unattended %v: %v", unattended, plan.Env)
 		}
 	}
 }
@@ -183,7 +219,7 @@ func TestStreamsAreRead(t *testing.T) {
 			if s.Progress != nil {
 				progress = *s.Progress
 			}
-			got := fmt.Sprint(s.Message, "/", s.Status, "/", progress, "/", s.Result, "/", s.Verdict)
+			got := fmt.Sprint(s.Message(), "/", s.Status, "/", progress, "/", s.Result, "/", s.Verdict)
 			if want := fmt.Sprint(tt.message, "/", tt.status, "/", tt.progress, "/", tt.result, "/", tt.verdict_); got != want {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}
@@ -209,14 +245,14 @@ func TestAGigabyteOfOutputKeepsItsEnd(t *testing.T) {
 	line := strings.Repeat("x", 64<<10)
 	for range 200 {
 		s.Line(line)
-		if len(s.Message) > 3*maxMessage {
-			t.Fatalf("%d bytes are kept", len(s.Message))
+		if len(s.message) > 3*maxMessage {
+			t.Fatalf("%d bytes are kept", len(s.message))
 		}
 	}
 	s.Line("the end")
 	s.End()
-	if len(s.Message) > maxMessage || !strings.HasSuffix(s.Message, "the end") {
-		t.Errorf("%d bytes are kept", len(s.Message))
+	if len(s.Message()) > maxMessage || !strings.HasSuffix(s.Message(), "the end") {
+		t.Errorf("%d bytes are kept", len(s.Message()))
 	}
 }
 
@@ -230,7 +266,7 @@ func FuzzStream(f *testing.F) {
 			s.Line(line)
 		}
 		s.End()
-		if s.Progress != nil && (*s.Progress < 0 || *s.Progress > 100) || len(s.Status) > maxStatus || len(s.Message) > maxMessage {
+		if s.Progress != nil && (*s.Progress < 0 || *s.Progress > 100) || len(s.Status) > maxStatus || len(s.Message()) > maxMessage {
 			t.Errorf("%+v", s)
 		}
 	})

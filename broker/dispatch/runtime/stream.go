@@ -30,6 +30,9 @@ const (
 const (
 	// maxMessage is how much of an agent's last message is kept, in bytes.
 	maxMessage = 1 << 20
+	// maxMarker is the longest line that is taken for a marker when it comes in
+	// pieces, in bytes.
+	maxMarker = 4 << 10
 	// maxStatus is the longest status that a marker sets, in bytes.
 	maxStatus = 500
 )
@@ -42,10 +45,10 @@ type Stream struct {
 	Status   string // the last one that was said
 	Result   Result
 	Verdict  Verdict
-	Message  string // the agent's last message; of plain output its end
 
+	message []byte // the last one that the agent wrote
 	kind    kind   // of what came last
-	pending string // the end of a message in pieces, as far as its line goes
+	pending string // the beginning of the line that pieces go on with
 }
 
 // kind is how a piece of text goes on from the one before.
@@ -77,19 +80,22 @@ func (s *Stream) Line(line string) string {
 	}
 	switch {
 	case is == piece && s.kind == piece:
-		s.Message += text
 	case is == plain && s.kind == plain:
-		s.Message += "\n" + text
+		s.message = append(s.message, '\n')
 	default:
-		s.Message = text
+		s.message = s.message[:0]
 	}
-	if len(s.Message) > 2*maxMessage {
-		s.Message = keepEnd(s.Message)
+	s.message = append(s.message, text...)
+	if len(s.message) > 2*maxMessage { // so that each byte is moved once
+		s.message = s.message[:copy(s.message, s.message[len(s.message)-maxMessage:])]
 	}
 	s.kind = is
 	if is == piece {
 		lines := strings.Split(s.pending+text, "\n")
-		s.pending = keepEnd(lines[len(lines)-1])
+		s.pending = lines[len(lines)-1]
+		if len(s.pending) > maxMarker {
+			s.pending = s.pending[:maxMarker]
+		}
 		s.markers(lines[:len(lines)-1])
 	} else {
 		s.markers(strings.Split(text, "\n"))
@@ -100,20 +106,23 @@ func (s *Stream) Line(line string) string {
 // End is called when no line follows.
 func (s *Stream) End() {
 	s.markers([]string{s.pending})
-	s.pending, s.Message = "", keepEnd(s.Message)
+	s.pending = ""
+}
+
+// Message is the agent's last message so far; of plain output its end, a
+// mebibyte at most.
+func (s *Stream) Message() string {
+	text := s.message
+	if len(text) > maxMessage {
+		text = text[len(text)-maxMessage:]
+	}
+	return strings.ToValidUTF8(string(text), "")
 }
 
 func (s *Stream) markers(lines []string) {
 	for _, l := range lines {
 		s.marker(strings.TrimSpace(l))
 	}
-}
-
-func keepEnd(text string) string {
-	if len(text) > maxMessage {
-		return strings.ToValidUTF8(text[len(text)-maxMessage:], "")
-	}
-	return text
 }
 
 // marker reads a line that may be one.

@@ -217,7 +217,7 @@ func (f *Family) createCaptain(ctx context.Context, ask native.Ask) (any, error)
 		return changes(name, put(c, 0, happened(c, "created", who, "The captain "+c.Name+" was created.")))
 	})
 	if err != nil {
-		return nil, errors.Join(err, f.opts.Secrets.SetSecret(secretOf(dispatch.KindCaptain, id), ""))
+		return nil, f.unkept(dispatch.KindCaptain, id, err)
 	}
 	f.wake()
 	return c, nil
@@ -433,8 +433,11 @@ func (f *Family) dropCaptain(ctx context.Context, who broker.Principal, id strin
 		if err != nil {
 			return nil, err
 		}
-		if kept.Value.State.Busy() || n > 0 {
+		if kept.Value.State.Busy() {
 			return nil, captainBusy(kept.Value)
+		}
+		if n > 0 {
+			return nil, broker.Refuse(broker.CodeCaptainBusy, "A mission that is under way is the captain's; nothing was changed.", map[string]any{"CaptainId": id, "State": kept.Value.State, "Missions": n})
 		}
 		name, err := f.freeName(kept.Value)
 		if err != nil {

@@ -272,6 +272,9 @@ func TestNoAnswerHasACredential(t *testing.T) {
 	r.want("update_captain", `{"captainId":"cpt_idle","apiKey":"`+secret+`"}`, "")
 	r.want("update_vessel", `{"vesselId":"vsl_one","gitHubTokenOverride":"`+secret+`"}`, "")
 	r.world.outputs["msn_complete"] = "the key is " + secret
+	if !slices.Contains(slices.Collect(maps.Values(r.world.secrets)), secret) {
+		t.Error("it is nowhere")
+	}
 	texts := []string{r.dump()}
 	for verb, steps := range transcripts {
 		for _, s := range steps {
@@ -284,8 +287,5 @@ func TestNoAnswerHasACredential(t *testing.T) {
 		if strings.Contains(text, secret) {
 			t.Errorf("a credential is in %.200s", text)
 		}
-	}
-	if !slices.Contains(slices.Collect(maps.Values(r.world.secrets)), secret) {
-		t.Error("it is nowhere")
 	}
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -111,7 +112,7 @@ func (f *Family) addVessel(ctx context.Context, ask native.Ask) (any, error) {
 		return changes(put(v, 0, happened(v, "added", who, "The vessel "+v.Name+" was added.")))
 	})
 	if err != nil {
-		return nil, err
+		return nil, f.unkept(dispatch.KindVessel, id, err)
 	}
 	return v, nil
 }
@@ -122,6 +123,15 @@ func (f *Family) keepSecret(kind, id string, value *string) error {
 		return nil
 	}
 	return f.opts.Secrets.SetSecret(secretOf(kind, id), strings.TrimSpace(*value))
+}
+
+// unkept removes the credential of a record that was not written, and gives why
+// it was not. Of one that may have been written it stays.
+func (f *Family) unkept(kind, id string, err error) error {
+	if broker.AsRefusal(err).Code == broker.CodeOutcomeUnknown {
+		return err
+	}
+	return errors.Join(err, f.opts.Secrets.SetSecret(secretOf(kind, id), ""))
 }
 
 // check judges what was given; what was not is not looked at.

@@ -292,6 +292,15 @@ func TestAJournalThatFailsIsNoMissingRecord(t *testing.T) {
 		}
 	}
 	r.want("add_vessel", `{"name":"b","repoUrl":"https://example.com/b"}`, broker.CodeOutcomeUnknown)
+	r.store.fail, r.store.before = nil, func([]broker.RecordChange) error { return errors.New("no space left on device") }
+	r.want("create_captain", `{"name":"may be there","apiKey":"k"}`, broker.CodeOutcomeUnknown)
+	r.store.fail, r.store.before = nil, func([]broker.RecordChange) error { return broker.ErrJournalBusy }
+	r.want("create_captain", `{"name":"is not there","apiKey":"k"}`, broker.CodeJobJournal)
+	r.want("add_vessel", `{"name":"b","repoUrl":"https://example.com/b","gitHubTokenOverride":"t"}`, broker.CodeJobJournal)
+	if len(r.world.secrets) != 1 {
+		t.Errorf("credentials of what may be there: %v", r.world.secrets)
+	}
+	r.store.before = nil
 	r.store.fail = broker.ErrJournalBusy
 	r.want("add_vessel", `{"name":"b","repoUrl":"https://example.com/b"}`, broker.CodeJobJournal)
 	r.store.fail, r.store.before = nil, func([]broker.RecordChange) error { return broker.ErrRecordRevision }

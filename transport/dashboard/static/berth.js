@@ -20,7 +20,7 @@
     const selection = document.getSelection();
     if (selection && !selection.isCollapsed && el.contains(selection.anchorNode)) return true;
     return [...el.querySelectorAll("input:not([type=hidden]), textarea")].some((i) => i.value !== i.defaultValue) ||
-      el.querySelector("details[open]") !== null;
+      el.querySelector("details[open]:not(.file)") !== null;
   };
 
   const swap = (id, html) => {
@@ -33,7 +33,10 @@
       waiting.set(id, html);
       return;
     }
+    const up = el.querySelector(".tail")?.scrollTop ?? 0; // 0 is the end, where a new line belongs
     el.replaceChildren(...fresh.body.childNodes);
+    const tail = el.querySelector(".tail");
+    if (tail) tail.scrollTop = up;
   };
 
   const retry = () => setTimeout(() => { for (const [id, html] of [...waiting]) swap(id, html); }, 0);

@@ -1,4 +1,4 @@
-package actors
+package box
 
 import (
 	"errors"
@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type ping struct {
 	n     int
@@ -17,11 +20,11 @@ type ping struct {
 	reply chan error
 }
 
-func (p *ping) newWork()         {}
+func (p *ping) NewWork()         {}
 func (p *ping) Reject(err error) { p.settle(err) }
 func (p *ping) settle(err error) { p.once.Do(func() { p.reply <- err }) }
 
-func testActors() *actor.ActorSystem { return newActorSystem(slog.New(slog.DiscardHandler)) }
+func testActors() *actor.ActorSystem { return NewSystem(slog.New(slog.DiscardHandler)) }
 
 // Every request is answered exactly once, whatever happens to its actor.
 func TestMailboxLosesNothing(t *testing.T) {
@@ -37,7 +40,7 @@ func TestMailboxLosesNothing(t *testing.T) {
 						}
 						p.settle(nil)
 					}
-				}, actor.WithMailbox(mailbox(64))))
+				}, actor.WithMailbox(Mailbox(64))))
 				var all []*ping
 				var mu sync.Mutex
 				var senders sync.WaitGroup
@@ -87,9 +90,9 @@ func word(err error) string {
 	switch {
 	case err == nil:
 		return "handled"
-	case errors.Is(err, errMailboxFull):
+	case errors.Is(err, ErrFull):
 		return "full"
-	case errors.Is(err, errActorStopped):
+	case errors.Is(err, ErrStopped):
 		return "stopped"
 	case strings.HasPrefix(err.Error(), "actor panic: hit"):
 		return "panic"
@@ -118,7 +121,7 @@ func TestMailboxFullRejectsOnlyNewWork(t *testing.T) {
 			seen = append(seen, m)
 			close(done)
 		}
-	}, actor.WithMailbox(mailbox(2))))
+	}, actor.WithMailbox(Mailbox(2))))
 	send := func() *ping {
 		p := &ping{reply: make(chan error, 1)}
 		s.Root.Send(pid, p)
@@ -128,7 +131,7 @@ func TestMailboxFullRejectsOnlyNewWork(t *testing.T) {
 	<-entered // one runs, so the next two wait
 	send()
 	send()
-	if err := <-send().reply; !errors.Is(err, errMailboxFull) {
+	if err := <-send().reply; !errors.Is(err, ErrFull) {
 		t.Fatalf("the fourth request: %v", err)
 	}
 	s.Root.Send(pid, "passes")

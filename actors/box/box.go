@@ -1,4 +1,11 @@
-package actors
+// Package box is a mailbox that loses nothing, for actors of protoactor-go.
+//
+// It owns what becomes of a message that nobody will handle: whoever waits for
+// it is told. It refuses new work beyond a limit. It holds no state of an actor.
+//
+// Concurrency rules: those of protoactor-go; a mailbox may be posted to from
+// anywhere.
+package box
 
 import (
 	"context"
@@ -13,28 +20,28 @@ import (
 
 // The reasons for which a message is handed back instead of handled.
 var (
-	errMailboxFull  = errors.New("the actor's mailbox is full")
-	errActorStopped = errors.New("the actor has stopped")
+	ErrFull    = errors.New("the actor's mailbox is full")
+	ErrStopped = errors.New("the actor has stopped")
 )
 
-// rejecter is a message that somebody waits for. Reject must be idempotent and
+// Rejecter is a message that somebody waits for. Reject must be idempotent and
 // must not block; it is the answer when the actor will never give one.
-type rejecter interface{ Reject(error) }
+type Rejecter interface{ Reject(error) }
 
-// request is a message that starts new work and therefore counts against the
+// Request is a message that starts new work and therefore counts against the
 // mailbox limit. Everything else (done, cancel, timer and commit messages)
 // passes the limit: it is bounded by the work that was let in.
-type request interface {
-	rejecter
-	newWork()
+type Request interface {
+	Rejecter
+	NewWork() // marks it
 }
 
-// mailbox returns a producer of mailboxes that lose nothing: a request beyond
+// Mailbox returns a producer of mailboxes that lose nothing: a request beyond
 // limit is rejected, a message whose handler panics is rejected before the
 // supervisor acts, and what is still queued after a stop is rejected too. What
 // an actor has taken into its own state is the actor's to reject, in its
 // Restarting and Stopping handlers.
-func mailbox(limit int) actor.MailboxProducer {
+func Mailbox(limit int) actor.MailboxProducer {
 	unbounded := actor.Unbounded()
 	return func() actor.Mailbox { return &box{Mailbox: unbounded(), limit: limit} }
 }
@@ -45,8 +52,8 @@ type box struct {
 }
 
 func (b *box) PostUserMessage(msg any) {
-	if r, ok := msg.(request); ok && b.UserMessageCount() >= b.limit {
-		r.Reject(errMailboxFull)
+	if r, ok := msg.(Request); ok && b.UserMessageCount() >= b.limit {
+		r.Reject(ErrFull)
 		return
 	}
 	b.Mailbox.PostUserMessage(msg)
@@ -77,14 +84,14 @@ func (i *boxInvoker) InvokeSystemMessage(msg any) {
 }
 
 func (i *boxInvoker) InvokeUserMessage(msg any) {
-	r, ok := msg.(rejecter)
+	r, ok := msg.(Rejecter)
 	if !ok {
 		i.MessageInvoker.InvokeUserMessage(msg)
 		return
 	}
 	if i.stopping.Load() {
 		if _, alive := i.self.ActorSystem().ProcessRegistry.GetLocal(i.self.Self().Id); !alive {
-			r.Reject(errActorStopped)
+			r.Reject(ErrStopped)
 			return
 		}
 	}
@@ -97,11 +104,11 @@ func (i *boxInvoker) InvokeUserMessage(msg any) {
 	i.MessageInvoker.InvokeUserMessage(msg)
 }
 
-// newActorSystem makes an actor system in which no request is lost. What
+// NewSystem makes an actor system in which no request is lost. What
 // protoactor logs may hold a message, and a message a payload, so only its
 // errors reach log; its dead-letter throttle, a goroutine for each interval, is
 // kept short for the same reason: it has nothing to say.
-func newActorSystem(log *slog.Logger) *actor.ActorSystem {
+func NewSystem(log *slog.Logger) *actor.ActorSystem {
 	quiet := slog.New(errorsOnly{log.Handler()})
 	s := actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }),
@@ -122,8 +129,8 @@ func (h errorsOnly) Enabled(ctx context.Context, l slog.Level) bool {
 func answerDeadLetters(s *actor.ActorSystem) {
 	s.EventStream.Subscribe(func(event any) {
 		if d, ok := event.(*actor.DeadLetterEvent); ok {
-			if r, ok := d.Message.(rejecter); ok {
-				r.Reject(errActorStopped)
+			if r, ok := d.Message.(Rejecter); ok {
+				r.Reject(ErrStopped)
 			}
 		}
 	})
