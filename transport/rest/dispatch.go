@@ -146,6 +146,9 @@ func (a *api) dispatch(r *http.Request) (any, error) {
 		return nil, errors.Join(errors.New("dispatch answered with no job"), err)
 	}
 	job, err := a.awaitEnd(r, accepted.JobID, time.Duration(seconds)*time.Second)
+	if over := a.Guard.Over(r.Context()); over != nil {
+		return nil, over
+	}
 	if err != nil {
 		return answered{http.StatusAccepted, record}, nil // it is there, whatever could not be read of it since
 	}
