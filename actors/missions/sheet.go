@@ -25,7 +25,10 @@ type sheet struct {
 	openAfter map[string][]dispatch.Mission // every open mission, by what it depends on; nil: not known
 }
 
-func (s *System) newSheet() *sheet { return &sheet{sys: s, at: s.now().UTC()} }
+func (s *System) newSheet() *sheet { return &sheet{sys: s, at: shown(s.now())} }
+
+// shown is a time as records have it: UTC, to the millisecond.
+func shown(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // pile is the records of one kind that a sheet has to do with.
 type pile[R dispatch.Stored] struct {

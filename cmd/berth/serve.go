@@ -321,7 +321,8 @@ func (b *running) handler() (http.Handler, error) {
 		Drains: drain.NewDesk(b.journal, func() drain.Backends { return b.system }, time.Now), ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
 		Tracer:  traces, Refused: b.metrics.Refused, JobCount: b.journal.JobCount,
-		Tier: b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
+		Configuration: b.reload.file,
+		Tier:          b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
 	if err := b.openDashboard(checks, operator); err != nil {
 		return nil, err

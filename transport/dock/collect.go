@@ -90,7 +90,7 @@ func (d *Docks) remains(ctx context.Context, w missions.Work, head string, note 
 		return nil
 	}
 	if status != "" {
-		note("The worktree holds what was not committed and goes with it: %s.", named(strings.Split(strings.TrimSuffix(status, "\n"), "\n")))
+		note("%s", leaves(status))
 	}
 	at, err := tree.Head(ctx)
 	if err != nil {
@@ -103,6 +103,11 @@ func (d *Docks) remains(ctx context.Context, w missions.Work, head string, note 
 		return nil
 	}
 	return tree
+}
+
+// leaves says what is lost with a worktree.
+func leaves(status string) string {
+	return "The worktree holds what was not committed and goes with it: " + named(strings.Split(strings.TrimSuffix(status, "\n"), "\n")) + "."
 }
 
 // named lists some of what there is.
@@ -160,9 +165,13 @@ func (d *Docks) Land(ctx context.Context, w missions.Work) (string, error) {
 		}
 	}
 	message := fmt.Sprintf("Land %s (%s)", subject(m.Title), m.ID)
+	work, err := d.working(ctx, v)
+	if err != nil {
+		return "", err
+	}
 	var commit string
-	if v.WorkingDirectory != nil {
-		commit, err = repo.MergeInto(ctx, d.opts.Git.Repo(*v.WorkingDirectory), v.DefaultBranch, *m.Commit, message)
+	if work != nil {
+		commit, err = repo.MergeInto(ctx, work, v.DefaultBranch, *m.Commit, message)
 	} else {
 		commit, err = repo.MergeBare(ctx, filepath.Join(d.opts.Root, ".landing", m.ID), v.DefaultBranch, *m.Commit, message)
 	}

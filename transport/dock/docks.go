@@ -165,6 +165,20 @@ func (d *Docks) Landed(ctx context.Context, v dispatch.Vessel, commit string) (b
 	return false, err
 }
 
+// working is the working directory in which a vessel's missions land; nil: they
+// land in the clone. A bare repository is none: nobody works in it. One that
+// cannot be looked at is.
+func (d *Docks) working(ctx context.Context, v dispatch.Vessel) (*git.Repo, error) {
+	if v.WorkingDirectory == nil {
+		return nil, nil
+	}
+	work := d.opts.Git.Repo(*v.WorkingDirectory)
+	if bare, err := work.Bare(ctx); err == nil && bare || ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return work, nil
+}
+
 // base is where the default branch is: at origin, or, where missions land
 // locally, where they landed, when that holds all that origin has.
 func (d *Docks) base(ctx context.Context, repo *git.Repo, v dispatch.Vessel) (commit string, warnings []string, err error) {
@@ -172,16 +186,21 @@ func (d *Docks) base(ctx context.Context, repo *git.Repo, v dispatch.Vessel) (co
 	if v.LandingMode != dispatch.LandLocalMerge || err != nil && !errors.Is(err, git.ErrNoRef) {
 		return commit, nil, err
 	}
+	// That it has no such branch is said below, when nothing landed there either.
+	work, err := d.working(ctx, v)
+	if err != nil {
+		return "", nil, err
+	}
 	var landed string
-	switch work := v.WorkingDirectory; {
+	switch {
 	case work == nil:
 		if landed, err = repo.At(ctx, "refs/heads/"+v.DefaultBranch); errors.Is(err, git.ErrNoRef) {
 			landed, err = "", nil // nothing landed yet
 		}
-	case git.LocalPath(origin(v)) == filepath.Clean(*work):
+	case git.LocalPath(origin(v)) == work.Dir():
 	default:
 		var failed error
-		if landed, failed = repo.FetchFrom(ctx, d.opts.Git.Repo(*work), v.DefaultBranch); failed != nil {
+		if landed, failed = repo.FetchFrom(ctx, work, v.DefaultBranch); failed != nil {
 			landed, warnings = "", append(warnings, "The working directory could not be read; what landed there and was not pushed is not in this: "+failed.Error())
 		}
 	}
@@ -202,7 +221,7 @@ func (d *Docks) base(ctx context.Context, repo *git.Repo, v dispatch.Vessel) (co
 	if behind, err := repo.Contains(ctx, commit, landed); err != nil || behind {
 		return commit, warnings, err
 	}
-	return commit, append(warnings, "The default branch went on at its origin and holds what landed here no longer; this begins at the origin's."), nil
+	return commit, append(warnings, "The default branch went on at its origin without what landed here; this begins at the origin's."), nil
 }
 
 // Prepare makes a mission's worktree; see missions.Docks. A branch that is there
@@ -317,6 +336,7 @@ func (d *Docks) Reclaim(ctx context.Context, v dispatch.Vessel, dock dispatch.Do
 	if err != nil {
 		return err
 	}
+	d.farewell(ctx, dock)
 	if err := repo.RemoveWorktree(ctx, dock.Path); err != nil {
 		return err
 	}
@@ -327,4 +347,21 @@ func (d *Docks) Reclaim(ctx context.Context, v dispatch.Vessel, dock dispatch.Do
 		return nil // it is gone, or the repository is
 	}
 	return repo.DeleteBranch(ctx, dock.Branch)
+}
+
+// farewell says what goes with a worktree that nobody collected, because the
+// broker stopped.
+func (d *Docks) farewell(ctx context.Context, dock dispatch.Dock) {
+	if dock.MissionID == nil {
+		return
+	}
+	if _, saved, err := d.opts.Papers.Diff(*dock.MissionID); saved || err != nil {
+		return
+	}
+	if _, err := os.Lstat(filepath.Join(dock.Path, ".git")); err != nil {
+		return
+	}
+	if status, dirty, err := d.opts.Papers.DockStatus(ctx, dock); err == nil && dirty {
+		d.opts.Papers.Note(*dock.MissionID, leaves(status))
+	}
 }

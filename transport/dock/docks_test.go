@@ -29,6 +29,7 @@ func fault(err error) dispatch.FailureReason {
 }
 
 func TestTwoMissionsInARowCommitToOneBranchInOrder(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	v := y.vessel()
 	first := y.work("msn_a", v)
@@ -64,6 +65,7 @@ func TestTwoMissionsInARowCommitToOneBranchInOrder(t *testing.T) {
 }
 
 func TestEachOfSeveralDependantsBeginsAtTheCommitBefore(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	root := y.work("msn_root", y.vessel())
 	y.prepare(&root)
@@ -87,6 +89,7 @@ func TestEachOfSeveralDependantsBeginsAtTheCommitBefore(t *testing.T) {
 }
 
 func TestAnUnresolvableRefMakesNoWorktree(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.sh(y.origin, "tag", "v1")
 	side := y.commit("side", "s\n")
@@ -119,6 +122,7 @@ func TestAnUnresolvableRefMakesNoWorktree(t *testing.T) {
 }
 
 func TestWhatAnEarlierTryLeftIsKeptBeside(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	w := y.work("msn_a", y.vessel())
 	from := y.prepare(&w)
@@ -140,6 +144,7 @@ func TestWhatAnEarlierTryLeftIsKeptBeside(t *testing.T) {
 }
 
 func TestPrestagedFilesArePlacedWhereTheyBelong(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.write(y.file("plain"), "content")
 	y.write(y.file("run.sh"), "#!/bin/sh\n")
@@ -210,133 +215,27 @@ func TestPrestagedFilesArePlacedWhereTheyBelong(t *testing.T) {
 	}
 }
 
-func TestLandingMergesOrSaysWhyNot(t *testing.T) {
-	work := func(y *yard, id, path, content string, v dispatch.Vessel) missions.Work {
-		w := y.work(id, v)
+func TestWhatGoesWithAWorktreeThatNobodyCollectedIsSaid(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	for id, collected := range map[string]bool{"msn_a": false, "msn_b": true} {
+		w := y.work(id, y.vessel())
 		y.prepare(&w)
-		y.run(&w, lines("@write "+path+" "+content, "@commit change "+path))
+		y.write(filepath.Join(w.Dock.Path, "lost"), "x")
+		if collected {
+			if _, err := y.docks.Collect(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+		}
 		y.reclaim(w, false)
-		return w
+		if log := y.log(id); strings.Count(log, "goes with it: ?? lost.") != 1 {
+			t.Errorf("%s: the log: %s", id, log)
+		}
 	}
-	local := func(v *dispatch.Vessel) { v.LandingMode = dispatch.LandLocalMerge }
-	t.Run("into a clean working directory", func(t *testing.T) {
-		y := newYard(t)
-		v := y.vessel(local, func(v *dispatch.Vessel) { v.WorkingDirectory = &y.origin })
-		w := work(y, "msn_a", "a", "a", v)
-		w.Mission.Title = "  Two\nlines \x1b[31m"
-		commit, err := y.docks.Land(t.Context(), w)
-		if err != nil || y.sh(y.origin, "rev-parse", "main") != commit || y.sh(y.origin, "log", "-1", "--format=%s") != "Land Two lines (msn_a)" {
-			t.Errorf("landed as %s, %v: %s", commit, err, y.sh(y.origin, "log", "-1"))
-		}
-		if parents := strings.Fields(y.sh(y.origin, "log", "-1", "--format=%P")); len(parents) != 2 || parents[1] != *w.Mission.Commit {
-			t.Errorf("its parents are %v", parents)
-		}
-		if again, err := y.docks.Land(t.Context(), w); err != nil || again != commit {
-			t.Errorf("landed again as %s, %v", again, err)
-		}
-	})
-	t.Run("not over what is not committed, nor onto another branch", func(t *testing.T) {
-		y := newYard(t)
-		w := work(y, "msn_a", "a", "a", y.vessel(local, func(v *dispatch.Vessel) { v.WorkingDirectory = &y.origin }))
-		y.write(filepath.Join(y.origin, "mine"), "x")
-		_, err := y.docks.Land(t.Context(), w)
-		if fault(err) != dispatch.WorkingDirectoryBusy || !strings.Contains(err.Error(), "not committed") {
-			t.Errorf("dirty: %v", err)
-		}
-		y.sh(y.origin, "switch", "--quiet", "-c", "other")
-		_, err = y.docks.Land(t.Context(), w)
-		if fault(err) != dispatch.WorkingDirectoryBusy || !strings.Contains(err.Error(), "is not on main") {
-			t.Errorf("elsewhere: %v", err)
-		}
-	})
-	t.Run("not over a conflict", func(t *testing.T) {
-		y := newYard(t)
-		w := work(y, "msn_a", "README", "theirs", y.vessel(local, func(v *dispatch.Vessel) { v.WorkingDirectory = &y.origin }))
-		before := y.commit("README", "ours\n")
-		if _, err := y.docks.Land(t.Context(), w); fault(err) != dispatch.MergeConflict {
-			t.Errorf("got %v", err)
-		}
-		if now := y.sh(y.origin, "rev-parse", "main"); now != before || y.sh(y.origin, "status", "--porcelain") != "" {
-			t.Errorf("at %s, was %s", now, before)
-		}
-	})
-	t.Run("into the bare clone, where the next one begins", func(t *testing.T) {
-		y := newYard(t)
-		v := y.vessel(local)
-		a := work(y, "msn_a", "a", "a", v)
-		landed, err := y.docks.Land(t.Context(), a)
-		if err != nil || y.sh(y.clone(), "rev-parse", "refs/heads/main") != landed {
-			t.Fatalf("landed as %s, %v", landed, err)
-		}
-		if left, err := os.ReadDir(y.state("docks/.landing")); err != nil || len(left) > 0 {
-			t.Errorf("left %v, %v", left, err)
-		}
-		b := y.work("msn_b", v)
-		if from := y.prepare(&b); from.StartCommit != landed || len(from.Warnings) > 0 {
-			t.Errorf("begins at %+v, want %s", from, landed)
-		}
-		// What origin got meanwhile comes first, and the landing brings both together.
-		there := y.commit("theirs", "t\n")
-		c := y.work("msn_c", v)
-		if from := y.prepare(&c); from.StartCommit != there || len(from.Warnings) != 1 {
-			t.Errorf("begins at %+v, want %s", from, there)
-		}
-		_, got := y.run(&c, lines("@write c c", "@commit c"))
-		c.Mission.Commit = got.Commit
-		both, err := y.docks.Land(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := y.work("msn_d", v)
-		if from := y.prepare(&d); from.StartCommit != both || len(from.Warnings) > 0 {
-			t.Errorf("begins at %+v, want %s", from, both)
-		}
-	})
-	t.Run("a working directory beside another origin", func(t *testing.T) {
-		y := newYard(t)
-		dir := filepath.Join(y.dir, "work")
-		y.sh(y.dir, "clone", "--quiet", y.origin, dir)
-		v := y.vessel(local, func(v *dispatch.Vessel) { v.WorkingDirectory = &dir })
-		a := work(y, "msn_a", "a", "a", v)
-		landed, err := y.docks.Land(t.Context(), a)
-		if err != nil || y.sh(dir, "rev-parse", "main") != landed {
-			t.Fatalf("landed as %s, %v", landed, err)
-		}
-		b := y.work("msn_b", v)
-		if from := y.prepare(&b); from.StartCommit != landed {
-			t.Errorf("begins at %+v, want %s", from, landed)
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
-		c := y.work("msn_c", v)
-		if from := y.prepare(&c); from.StartCommit != y.sh(y.origin, "rev-parse", "main") || len(from.Warnings) != 1 {
-			t.Errorf("begins at %+v", from)
-		}
-	})
-	t.Run("not over protected paths, of the whole chain", func(t *testing.T) {
-		y := newYard(t)
-		v := y.vessel(local, func(v *dispatch.Vessel) { v.ProtectedPaths = []string{"ci/**"} })
-		a := work(y, "msn_a", "ci/deep/x", "a", v)
-		if !strings.Contains(y.log("msn_a"), "protected were changed: ci/deep/x") {
-			t.Errorf("the log: %s", y.log("msn_a"))
-		}
-		b := y.work("msn_b", v)
-		b.Before, b.Dock.Branch = &a.Mission, a.Dock.Branch
-		y.prepare(&b)
-		y.run(&b, lines("@write b b", "@commit b"))
-		_, err := y.docks.Land(t.Context(), b)
-		if fault(err) != dispatch.ProtectedPathChanged || !strings.Contains(err.Error(), "ci/deep/x") {
-			t.Errorf("got %v", err)
-		}
-		b.Vessel.ProtectedPaths = []string{"docs"}
-		if _, err := y.docks.Land(t.Context(), b); err != nil {
-			t.Errorf("paths that did not change: %v", err)
-		}
-	})
 }
 
 func TestADocksOwnBranchIsCheckedOutAgain(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	w := y.work("msn_a", y.vessel())
 	y.prepare(&w)
@@ -356,53 +255,8 @@ func TestADocksOwnBranchIsCheckedOutAgain(t *testing.T) {
 	}
 }
 
-func TestWhetherACommitLandedIsLookedForWhereItCould(t *testing.T) {
-	y := newYard(t)
-	dir := filepath.Join(y.dir, "work")
-	y.sh(y.dir, "clone", "--quiet", y.origin, dir)
-	v := y.vessel()
-	w := y.work("msn_a", v)
-	y.prepare(&w)
-	y.run(&w, lines("@write a a", "@commit a"))
-	commit := *w.Mission.Commit
-	landed := func(v dispatch.Vessel, want string) {
-		t.Helper()
-		got, err := y.docks.Landed(t.Context(), v, commit)
-		if fmt.Sprint(got) != want && (err == nil || want != "unknown") {
-			t.Errorf("%v, %v; want %s", got, err, want)
-		}
-	}
-	at := func(path string) func(*dispatch.Vessel) {
-		return func(v *dispatch.Vessel) { v.WorkingDirectory = &path }
-	}
-	landed(v, "false")
-	landed(y.vessel(at(dir)), "false")
-	landed(y.vessel(at(y.file("nowhere"))), "unknown")
-	landed(y.vessel(func(v *dispatch.Vessel) { v.DefaultBranch = "trunk" }), "unknown")
-	y.sh(dir, "fetch", "--quiet", y.clone(), commit)
-	y.sh(dir, "merge", "--quiet", "FETCH_HEAD")
-	landed(y.vessel(at(dir)), "true")
-	landed(v, "false")
-	y.sh(y.clone(), "update-ref", "refs/heads/main", commit)
-	landed(v, "true")
-	commit = strings.Repeat("0", 40)
-	landed(v, "unknown")
-}
-
-func TestABranchGoesOnceItLanded(t *testing.T) {
-	for policy, gone := range map[string]bool{"LocalOnly": true, "LocalAndRemote": true, "None": false} {
-		y := newYard(t)
-		w := y.work("msn_a", y.vessel(func(v *dispatch.Vessel) { v.BranchCleanup = policy }))
-		y.prepare(&w)
-		y.reclaim(w, true)
-		y.reclaim(w, true) // nothing is left to do
-		if _, err := y.try(y.clone(), "rev-parse", "--verify", "berth/msn_a"); (err != nil) != gone {
-			t.Errorf("%s: %v", policy, err)
-		}
-	}
-}
-
 func TestNothingOutsideTheDocksIsTouched(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for _, path := range []string{y.origin, y.state("docks"), y.state("docks") + "/../../origin", "docks/a", "", "/", y.state("docks/../x")} {
 		w := y.work("msn_a", y.vessel())
@@ -420,6 +274,7 @@ func TestNothingOutsideTheDocksIsTouched(t *testing.T) {
 }
 
 func TestTwentyMissionsAtOnceDoNotHarmARepository(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	v := y.vessel(func(v *dispatch.Vessel) { v.Concurrent, v.LandingMode = true, dispatch.LandLocalMerge })
 	var wg sync.WaitGroup
@@ -465,6 +320,7 @@ func TestTwentyMissionsAtOnceDoNotHarmARepository(t *testing.T) {
 }
 
 func TestARepositoryThatVanishesIsSaidAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	t.Run("its origin, before it was cloned", func(t *testing.T) {
 		y := newYard(t)
 		w := y.work("msn_a", y.vessel(func(v *dispatch.Vessel) { v.RepoURL = y.file("nowhere") }))
@@ -508,6 +364,7 @@ func TestARepositoryThatVanishesIsSaidAndLeavesNothing(t *testing.T) {
 }
 
 func TestAnOriginThatHangsIsGivenUp(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -529,6 +386,7 @@ func TestAnOriginThatHangsIsGivenUp(t *testing.T) {
 }
 
 func TestWhatIsNotOnTheBranchIsSaid(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, brief string
 		produced    string // true, false or unknown

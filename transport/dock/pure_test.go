@@ -18,6 +18,7 @@ import (
 )
 
 func TestProtectedPathsHoldWhatIsBelowThem(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		pattern, path string
 		want          bool
@@ -33,6 +34,7 @@ func TestProtectedPathsHoldWhatIsBelowThem(t *testing.T) {
 }
 
 func TestTextDoesNothingToATerminal(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{"plain": "plain", "\x1b[1;31mred\x1b[0m": "red", "a\tb\r\x07\x1b]0;title\x07": "a\tb]0;title", "\xff\u009b": "\uFFFD", "é": "é"} {
 		if got := plain(in); got != want {
 			t.Errorf("%q became %q", in, got)
@@ -54,6 +56,7 @@ func cut(text []byte, events bool, known string, chunk int) (lines []line) {
 
 // TestCuttingLosesNothingAndSplitsNoCredential puts lines together again.
 func TestCuttingLosesNothingAndSplitsNoCredential(t *testing.T) {
+	t.Parallel()
 	const known = "s3cr\u00e9t-value"
 	rapid.Check(t, func(rt *rapid.T) {
 		var text bytes.Buffer
@@ -88,6 +91,7 @@ func TestCuttingLosesNothingAndSplitsNoCredential(t *testing.T) {
 }
 
 func TestEventsAreKeptWholeUpToALimit(t *testing.T) {
+	t.Parallel()
 	event := `{"text":"` + strings.Repeat("x", 200<<10) + `"}`
 	huge := " {" + strings.Repeat("y", maxEvent)
 	lines := cut([]byte(event+"\n"+strings.Repeat("z", maxPiece+1)+"\n"+huge+"more\nafter\n"), true, "", 32<<10)
@@ -127,6 +131,7 @@ func papersFor(t *testing.T, now func() time.Time) *Papers {
 }
 
 func TestALogIsReadInParts(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2026, 5, 4, 9, 10, 2, 5e6, time.FixedZone("x", 3600))
 	p := papersFor(t, func() time.Time { return at })
 	for i := range 5 {
@@ -161,6 +166,7 @@ func TestALogIsReadInParts(t *testing.T) {
 }
 
 func TestALongAnswerFromALogEndsEarly(t *testing.T) {
+	t.Parallel()
 	p := papersFor(t, time.Now)
 	dir, err := p.room("msn_a")
 	if err != nil {
@@ -180,6 +186,7 @@ func TestALongAnswerFromALogEndsEarly(t *testing.T) {
 }
 
 func TestNotesGoOnWhenALogIsFull(t *testing.T) {
+	t.Parallel()
 	p := papersFor(t, time.Now)
 	l, err := p.openLog("msn_a", redactor{})
 	if err != nil {
@@ -199,6 +206,7 @@ func TestNotesGoOnWhenALogIsFull(t *testing.T) {
 }
 
 func TestWhereAVesselsCommitsComeFrom(t *testing.T) {
+	t.Parallel()
 	dir := "/srv/work"
 	for _, tt := range []struct {
 		v    dispatch.Vessel

@@ -179,6 +179,12 @@ func (r *Repo) Head(ctx context.Context) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
+// Bare reports whether a repository has no files checked out.
+func (r *Repo) Bare(ctx context.Context) (bool, error) {
+	out, err := r.run(ctx, "rev-parse", "--is-bare-repository")
+	return strings.TrimSpace(out) == "true", err
+}
+
 // Branch gives the branch that a worktree is on; empty: none.
 func (r *Repo) Branch(ctx context.Context) (string, error) {
 	out, err := r.run(ctx, "branch", "--show-current")

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"berth/broker"
@@ -171,34 +171,6 @@ func badRequest(code broker.Code, message string, detail map[string]any) error {
 	return &refused{status: http.StatusBadRequest, refusal: broker.Refuse(code, message, detail)}
 }
 
-// decode reads one JSON object into v. Keys match in any letter case, unknown
-// ones are passed over (contracts/native.md sections 1.7 and 21). No body at
-// all is an empty object.
-func decode(body io.Reader, v any) error {
-	dec := json.NewDecoder(body)
-	err := dec.Decode(v)
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	if err == nil {
-		if _, more := dec.Token(); errors.Is(more, io.EOF) {
-			return nil
-		} else if err = more; err == nil {
-			err = errors.New("something follows the JSON object")
-		}
-	}
-	// The decoder's own text may quote the body, so only the place is told.
-	message := "The body is not one JSON object."
-	var wrongType *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	if errors.As(err, &wrongType) && wrongType.Field != "" {
-		message = fmt.Sprintf("The field %s must be of type %s.", wrongType.Field, wrongType.Type)
-	} else if errors.As(err, &syntax) {
-		message = fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.Offset)
-	}
-	return &refused{status: http.StatusBadRequest, word: "DeserializationError", refusal: broker.Refuse(broker.CodeInvalidArguments, message, nil)}
-}
-
 // number reads a whole number of the query. What is outside [low, high] is
 // clamped (contracts/native.md section 0); what is no number is refused.
 func number(r *http.Request, name string, otherwise, low, high int) (int, error) {
@@ -217,6 +189,18 @@ func number(r *http.Request, name string, otherwise, low, high int) (int, error)
 		return 0, badRequest(broker.CodeInvalidArguments, name+" must be a whole number.", map[string]any{"Name": name})
 	}
 	return min(max(n, low), high), nil
+}
+
+// truth reads a boolean of the query; without it, or with an empty one, it is
+// false.
+func truth(r *http.Request, name string) (bool, error) {
+	switch text := r.URL.Query().Get(name); {
+	case text == "", strings.EqualFold(text, "false"):
+		return false, nil
+	case strings.EqualFold(text, "true"):
+		return true, nil
+	}
+	return false, badRequest(broker.CodeInvalidArguments, name+" must be true or false.", map[string]any{"Name": name})
 }
 
 func countingIDs() func() string {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -51,22 +53,45 @@ func asked(verb, argument string, names ...string) func(*api) http.Handler {
 	return answering(func(a *api, r *http.Request) (any, error) { return a.queried(r, verb, argument, names...) })
 }
 
-func (a *api) queried(r *http.Request, verb, argument string, names ...string) (json.RawMessage, error) {
-	arguments := queried(r, names)
+func (a *api) queried(r *http.Request, verb, argument string, names ...string) (any, error) {
+	arguments, err := queried(r, names)
+	if err != nil {
+		return nil, err
+	}
 	arguments[argument] = r.PathValue("id")
 	return a.twin(r, verb, arguments)
 }
 
-// queried are the parameters of these names that a query has. The verb reads
-// numbers and booleans out of them, and refuses by name what is none.
-func queried(r *http.Request, names []string) map[string]any {
+// What parameters are, that are no texts; by name, which means the same on every
+// route.
+var (
+	counts = []string{"pageNumber", "pageSize", "lines", "offset", "length"}
+	truths = []string{"includeDescription", "includeDiffs", "includeLogs"}
+)
+
+// queried are the parameters of these names that a query has. The verb has its
+// own limits for numbers.
+func queried(r *http.Request, names []string) (map[string]any, error) {
 	arguments := map[string]any{}
 	for _, name := range names {
-		if v := r.URL.Query().Get(name); v != "" {
-			arguments[name] = v
+		text := r.URL.Query().Get(name)
+		if text == "" {
+			continue
 		}
+		var value any = text
+		var err error
+		switch {
+		case slices.Contains(counts, name):
+			value, err = number(r, name, 0, math.MinInt32, math.MaxInt32)
+		case slices.Contains(truths, name):
+			value, err = truth(r, name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		arguments[name] = value
 	}
-	return arguments
+	return arguments, nil
 }
 
 // everyList are the parameters of each list of records.
@@ -74,8 +99,12 @@ var everyList = []string{"pageNumber", "pageSize", "order", "createdAfter", "cre
 
 // records answers a route with a page of enumerate.
 func records(entity string, filters ...string) func(*api) http.Handler {
+	names := slices.Concat(filters, everyList)
 	return answering(func(a *api, r *http.Request) (any, error) {
-		arguments := queried(r, append(filters, everyList...))
+		arguments, err := queried(r, names)
+		if err != nil {
+			return nil, err
+		}
 		arguments["entityType"] = entity
 		return a.twin(r, "enumerate", arguments)
 	})
@@ -113,7 +142,10 @@ func lowered(v any) any {
 
 // voyage answers with a voyage and its missions.
 func (a *api) voyage(r *http.Request) (any, error) {
-	arguments := queried(r, []string{"includeDescription", "includeDiffs", "includeLogs"})
+	arguments, err := queried(r, truths)
+	if err != nil {
+		return nil, err
+	}
 	if fields := r.URL.Query().Get("includeFields"); fields != "" {
 		arguments["includeFields"] = strings.Split(fields, ",")
 	}
@@ -146,6 +178,9 @@ func (a *api) dispatch(r *http.Request) (any, error) {
 		return nil, errors.Join(errors.New("dispatch answered with no job"), err)
 	}
 	job, err := a.awaitEnd(r, accepted.JobID, time.Duration(seconds)*time.Second)
+	if over := a.Guard.Over(r.Context()); over != nil {
+		return nil, over
+	}
 	if err != nil {
 		return answered{http.StatusAccepted, record}, nil // it is there, whatever could not be read of it since
 	}

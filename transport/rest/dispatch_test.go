@@ -12,6 +12,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/transport/httpguard"
 	"berth/transport/rest"
 )
 
@@ -34,15 +35,15 @@ func (f *fake) called(t *testing.T) (verb, arguments string) {
 }
 
 func TestEachTwinOfDispatchCallsItsVerb(t *testing.T) {
-	const page = `"createdAfter":"2026-05-04T09:12:00Z","entityType":"%s","order":"CreatedAscending","pageNumber":"2","pageSize":"5","status":"x"`
+	const page = `"createdAfter":"2026-05-04T09:12:00Z","entityType":"%s","order":"CreatedAscending","pageNumber":2,"pageSize":5,"status":"x"`
 	for _, tt := range []struct{ method, path, body, verb, arguments string }{
 		{"GET", "voyages?pageNumber=2&pageSize=5&order=CreatedAscending&createdAfter=2026-05-04T09:12:00Z&status=x&nobody=y", "", "enumerate", `{` + fmt.Sprintf(page, "voyages") + `}`},
-		{"GET", "voyages?jobId=job_1&vesselId=vsl_1&includeDescription=true", "", "enumerate", `{"entityType":"voyages","includeDescription":"true","jobId":"job_1","vesselId":"vsl_1"}`},
+		{"GET", "voyages?jobId=job_1&vesselId=vsl_1&includeDescription=true", "", "enumerate", `{"entityType":"voyages","includeDescription":true,"jobId":"job_1","vesselId":"vsl_1"}`},
 		{"GET", "missions?voyageId=vyg_1&captainId=cpt_1", "", "enumerate", `{"captainId":"cpt_1","entityType":"missions","voyageId":"vyg_1"}`},
 		{"GET", "captains", "", "enumerate", `{"entityType":"captains"}`},
 		{"GET", "docks?missionId=msn_1", "", "enumerate", `{"entityType":"docks","missionId":"msn_1"}`},
-		{"GET", "vessels?pageSize=3", "", "enumerate", `{"entityType":"vessels","pageSize":"3"}`},
-		{"GET", "voyages/v?includeFields=titles,persona&includeDiffs=true", "", "voyage_status", `{"includeDiffs":"true","includeFields":["titles","persona"],"includeMissions":true,"summary":false,"voyageId":"v"}`},
+		{"GET", "vessels?pageSize=3", "", "enumerate", `{"entityType":"vessels","pageSize":3}`},
+		{"GET", "voyages/v?includeFields=titles,persona&includeDiffs=true", "", "voyage_status", `{"includeDiffs":true,"includeFields":["titles","persona"],"includeMissions":true,"summary":false,"voyageId":"v"}`},
 		{"DELETE", "voyages/v", "", "cancel_voyage", `{"voyageId":"v"}`},
 		{"DELETE", "voyages/v/purge", "", "purge_voyage", `{"voyageId":"v"}`},
 		{"POST", "voyages/delete/multiple", `{"IDS":["a","b"]}`, "delete_voyages", `{"ids":["a","b"]}`},
@@ -57,8 +58,8 @@ func TestEachTwinOfDispatchCallsItsVerb(t *testing.T) {
 		{"POST", "missions/m/restart", `{"Title":"again"}`, "restart_mission", `{"missionId":"m","title":"again"}`},
 		{"POST", "missions/m/retry-landing", "", "retry_landing", `{"missionId":"m"}`},
 		{"GET", "missions/m/diff", "", "get_mission_diff", `{"missionId":"m"}`},
-		{"GET", "missions/m/log?lines=5&offset=7", "", "get_mission_log", `{"lines":"5","missionId":"m","offset":"7"}`},
-		{"GET", "missions/m/output?length=5&offset=7", "", "mission_output", `{"length":"5","missionId":"m","offset":"7"}`},
+		{"GET", "missions/m/log?lines=5&offset=7", "", "get_mission_log", `{"lines":5,"missionId":"m","offset":7}`},
+		{"GET", "missions/m/output?length=5&offset=7", "", "mission_output", `{"length":5,"missionId":"m","offset":7}`},
 		{"POST", "captains", `{"Name":"c","Runtime":"Custom","customcommand":["/bin/c","{prompt}"],"AllowedPersonas":"[\"Worker\"]"}`, "create_captain",
 			`{"allowedPersonas":"[\"Worker\"]","customCommand":["/bin/c","{prompt}"],"name":"c","runtime":"Custom"}`},
 		{"GET", "captains/c", "", "get_captain", `{"captainId":"c"}`},
@@ -70,7 +71,7 @@ func TestEachTwinOfDispatchCallsItsVerb(t *testing.T) {
 		{"POST", "captains/stop-all", "", "stop_all", `{}`},
 		{"POST", "captains/c/quarantine", `{"Reason":"r","UntilUtc":"2026-05-04T09:12:00Z","DurationMinutes":5}`, "bench_captain", `{"captainId":"c","durationMinutes":5,"reason":"r","untilUtc":"2026-05-04T09:12:00Z"}`},
 		{"POST", "captains/c/unquarantine", "", "unbench_captain", `{"captainId":"c"}`},
-		{"GET", "captains/c/log?lines=5", "", "get_captain_log", `{"captainId":"c","lines":"5"}`},
+		{"GET", "captains/c/log?lines=5", "", "get_captain_log", `{"captainId":"c","lines":5}`},
 		{"GET", "captains/c/diagnostics", "", "captain_diagnostics", `{"captainId":"c"}`},
 		{"GET", "docks/d", "", "get_dock", `{"dockId":"d"}`},
 		{"DELETE", "docks/d", "", "delete_dock", `{"dockId":"d"}`},
@@ -88,6 +89,17 @@ func TestEachTwinOfDispatchCallsItsVerb(t *testing.T) {
 		}
 		if verb, arguments := f.called(t); verb != tt.verb || arguments != tt.arguments {
 			t.Errorf("%s %s: called %s with %s\nwant %s with %s", tt.method, tt.path, verb, arguments, tt.verb, tt.arguments)
+		}
+	}
+}
+
+func TestParametersOfTheTwinsAreReadAsWhatTheyAre(t *testing.T) {
+	for _, path := range []string{"voyages?pageNumber=two", "voyages?includeDescription=maybe", "docks?pageSize=1.5", "voyages/v?includeDiffs=1", "missions/m/log?lines=x", "missions/m/log?follow=yes",
+		"missions/m/log?follow=true&offset=x", "missions/m/output?length=x", "captains/c/log?offset=x"} {
+		f := newFake(t)
+		f.withTwins(t)
+		if status, body := ask(t, f.handler(nil), "GET", "/api/v1/"+path, ""); status != 400 || object(t, body)["Code"] != "invalid_arguments" || len(f.requests) > 0 {
+			t.Errorf("%s: status %d, %s", path, status, body)
 		}
 	}
 }
@@ -206,6 +218,26 @@ func TestADispatchWaitsForTheEndOfItsJob(t *testing.T) {
 		`"skipStages":["Judge"],"title":"v","vesselId":"vsl_1"}`
 	if verb != "dispatch" || arguments != want {
 		t.Errorf("called %s with %s\nwant %s", verb, arguments, want)
+	}
+}
+
+func TestADispatchIsNotWaitedForWithoutItsCredential(t *testing.T) {
+	f := newFake(t)
+	f.withTwins(t)
+	accepted := broker.Job{ID: "job_d", Operation: "voyage_dispatch", Backend: "berth", Status: broker.JobAccepted, SubmittedAt: at}
+	f.jobs, f.watched, f.do = []broker.Job{accepted}, make(chan string, 1), replies(actors.Reply{Job: &accepted})
+	life, revoke := context.WithCancel(context.Background())
+	go func() {
+		<-f.watched
+		revoke()
+	}()
+	h := f.handler(nil, func(o *rest.Options) {
+		o.Guard = httpguard.New(httpguard.Options{Authenticate: func(httpguard.Kind, string) (broker.Caller, bool) {
+			return broker.Caller{Principal: broker.LocalOperator, Life: life}, true
+		}})
+	})
+	if status, body := ask(t, h, "POST", "/api/v1/voyages?waitSeconds=50", aDispatch); status != 401 || strings.Contains(body, "job_d") {
+		t.Errorf("status %d, %s", status, body)
 	}
 }
 

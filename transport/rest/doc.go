@@ -14,4 +14,6 @@
 // returns. A wait is bounded by waitSeconds or by the caller's connection. A
 // stream of events runs in its request's goroutine until its reader leaves, is
 // too slow, or Options.Done is closed; nothing is queued for it but live events.
+// So does a mission's log that is followed, until the mission has ended: it is
+// looked at by short calls, and holds nothing of a backend between two.
 package rest

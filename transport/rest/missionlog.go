@@ -34,13 +34,13 @@ type FollowedLog struct {
 
 // missionLog answers GET /api/v1/missions/{id}/log.
 func (a *api) missionLog(w http.ResponseWriter, r *http.Request) {
-	switch follow := r.URL.Query().Get("follow"); follow {
-	case "true":
+	switch follow, err := truth(r, "follow"); {
+	case err != nil:
+		a.fail(w, r, err)
+	case follow:
 		a.followLog(w, r)
-	case "", "false":
-		asked("get_mission_log", "missionId", "lines", "offset")(a).ServeHTTP(w, r)
 	default:
-		a.fail(w, r, badRequest(broker.CodeInvalidArguments, "follow must be true or false.", map[string]any{"Name": "follow"}))
+		asked("get_mission_log", "missionId", "lines", "offset")(a).ServeHTTP(w, r)
 	}
 }
 

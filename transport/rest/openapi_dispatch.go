@@ -72,8 +72,7 @@ type (
 func listing(filters ...param) []param {
 	return append(append(filters,
 		param{Name: "createdAfter", Type: "string", Says: "Only records created at or after this time, such as 2026-05-04T09:12:00Z."},
-		param{Name: "createdBefore", Type: "string", Says: "Only records created before this time."},
-		param{Name: "order", Type: "string", Words: orders, Says: "The newest first without it."}), paging...)
+		param{Name: "createdBefore", Type: "string", Says: "Only records created before this time."}, ordered), paging...)
 }
 
 // of filters a list by a record that its records belong to.

@@ -34,6 +34,7 @@ type (
 	checkReport  struct {
 		Success, Clean bool
 		Problems       []struct{ Kind, ID, Detail string }
+		Unseen         []string // parts that were not looked at; empty: everything was
 	}
 	explanation struct {
 		JobID       string `json:"JobId"`
@@ -105,8 +106,8 @@ var paging = []param{
 	{Name: "pageSize", Type: "integer", Says: "Records on a page, 1 to 1000; a number outside is taken as the nearest one inside."},
 }
 
-// orders are those of a list.
-var orders = []string{broker.CreatedDescending, broker.CreatedAscending}
+// ordered is which way round such a list is.
+var ordered = param{Name: "order", Type: "string", Words: []string{broker.CreatedDescending, broker.CreatedAscending}, Says: "The newest first without it."}
 
 // documents describes every route, by method and path: a route without a row
 // here, and a row without a route, fail a test.
@@ -130,12 +131,13 @@ var documents = joined(map[string]document{
 	"POST /api/v1/jobs/{id}/cancel": {Answer: Job{}, Body: cancelRequest{}},
 	"POST /api/v1/calls":            {Answer: CallAnswer{}, Body: CallRequest{}},
 	"GET /api/v1/journal/stats":     {Answer: journalStats{}},
-	"GET /api/v1/journal/check":     {Answer: checkReport{}},
-	"GET /api/v1/journal/dump":      {Media: "application/x-ndjson", Query: []param{{Name: "results", Type: "boolean", Says: "With the results of the jobs."}}},
-	"GET /api/v1/backup":            {Media: "application/zip"},
-	"POST /api/v1/token/rotate":     {Answer: Rotated{}},
-	"GET /api/v1/status/health":     {Answer: Health{}},
-	"GET /api/v1/inbox":             {Answer: inboxItems{}},
+	"GET /api/v1/journal/check": {Answer: checkReport{}, Query: []param{{Name: "withinSeconds", Type: "integer",
+		Says: "Looks as far as it comes in 1 to 60 seconds, without the pages, which writes would wait for; Unseen names what was left out. 0, or without it: everything."}}},
+	"GET /api/v1/journal/dump":  {Media: "application/x-ndjson", Query: []param{{Name: "results", Type: "boolean", Says: "With the results of the jobs."}}},
+	"GET /api/v1/backup":        {Media: "application/zip"},
+	"POST /api/v1/token/rotate": {Answer: Rotated{}},
+	"GET /api/v1/status/health": {Answer: Health{}},
+	"GET /api/v1/inbox":         {Answer: inboxItems{}},
 	"GET /api/v1/events": {Answer: eventPage{}, Query: append([]param{
 		{Name: "eventType", Type: "string", Says: "Only events of this type, such as job.failed."},
 		{Name: "entityType", Type: "string", Says: "Only events of such an entity, such as job."},
@@ -147,7 +149,7 @@ var documents = joined(map[string]document{
 		{Name: "voyageId", Type: "string", Says: "Only events with this voyage."},
 		{Name: "createdAfter", Type: "string", Says: "Only events created at or after this time, such as 2026-05-04T09:12:00Z."},
 		{Name: "createdBefore", Type: "string", Says: "Only events created before this time."},
-		{Name: "order", Type: "string", Words: orders, Says: "The newest first without it."}}, paging...)},
+		ordered}, paging...)},
 	"DELETE /api/v1/events/{id}": {Answer: eventDeleted{}},
 	"GET /api/v1/events/stream": {Answer: StreamEvent{}, Media: "text/event-stream", Query: []param{
 		{Name: "cursor", Type: "string", Says: "Goes on after this event. What was missed is given again, up to 128 events or 1 MiB; an event.gap says that there was more."},

@@ -177,7 +177,7 @@ func (w *writer) broker(in Input) {
 		return
 	}
 	w.part("Berth", fmt.Sprintf("The broker that launched you is an MCP server at %s, set up for you as `berth` where your program takes such a configuration. You authenticate with the token in the variable %s (Authorization: Bearer); it is good for this mission only. Never print it or write it down.\n"+
-		"`mission_code_search` with missionId %s and a query finds where names are defined and words are used in this repository, without reading all of it. A mission has a number of searches.", line(in.Broker), runtime.TokenVariable, in.Mission.ID))
+		"`mission_code_search` with missionId %s and a query finds where names are defined and words are used in this repository, without reading all of it. Where it is not among your tools, `call_read` passes it on: {\"name\": \"mission_code_search\", \"arguments\": {...}}. A mission has a number of searches.", line(in.Broker), runtime.TokenVariable, in.Mission.ID))
 }
 
 const outside = "Dispatch, administration, deployment, restore, purge and server control are outside the mission, also where your token would allow them: start no missions or voyages, change no captains, vessels, credentials, holds or settings, " +

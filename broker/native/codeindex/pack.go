@@ -119,7 +119,7 @@ func (f *Family) pack(ctx context.Context, v dispatch.Vessel, goal string, budge
 		reason, ready := status.unready()
 		return nil, &packUnavailable{Goal: goal, Reason: reason, Readiness: ready}, nil
 	}
-	q := ParseQuery(cut(goal, maxQuery))
+	q := ParseQuery(cut(goalQuery(goal), maxQuery))
 	hits, built, err := f.index.Search(ctx, v.ID, &q, filter("", "", false, results))
 	if err != nil {
 		return nil, nil, err
