@@ -314,7 +314,7 @@ func (b *backend) Receive(ctx actor.Context) {
 			b.open()
 		}
 	case *actor.Restarting:
-		b.giveUp()
+		b.giveUp() // what settles ends one whose session is gone
 	case *actor.Stopping:
 		b.giveUp()
 		b.tellGone()

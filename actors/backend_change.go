@@ -149,8 +149,8 @@ func (b *backend) leavesWork(o *offer, a *broker.Answer) {
 }
 
 // settleChange goes one step further when nothing of the present life is left
-// to wait for: its connection is closed before the next life may begin, so that
-// a program never runs twice at once.
+// to wait for: its connection is closed. The next life waits for its turn, so a
+// program never runs twice at once also where another end of it is under way.
 func (b *backend) settleChange() {
 	c := b.change
 	if c == nil || c.closing || b.opening || len(b.runs) > len(b.parked) || (c.followed && !c.over && b.conn != nil) {
@@ -158,13 +158,12 @@ func (b *backend) settleChange() {
 	}
 	c.closing = true
 	c.timer.Stop()
-	conn, self, m, ended := b.conn, b.self, &shut{life: b.life}, b.cell.turns.ended()
+	conn, self, m := b.conn, b.self, &shut{life: b.life}
 	b.conn, b.inc = nil, broker.Incarnation{}
 	b.sys.work.Go(func() {
 		if conn != nil {
 			b.sys.closeNow(conn)
 		}
-		<-ended // another end of it may be under way
 		b.sys.send(self, m)
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"berth/broker"
 )
 
@@ -530,6 +532,36 @@ func TestSessionInstancesDoNotMeet(t *testing.T) {
 		synctest.Wait()
 		if v := w.Backends(context.Background()); len(v) != 2 {
 			t.Fatalf("the instance of an ended session stays: %+v", v)
+		}
+	})
+}
+
+// TestAnInstanceWhoseActorPanicsStillEndsWithItsSession: a panic answers all that
+// the actor held, so an instance whose session is gone has only to go.
+func TestAnInstanceWhoseActorPanicsStillEndsWithItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, &upstream{call: gated(nil)}, func(o *Options) { o.Backends[0].PerSession = true })
+		w.session("other")
+		id := w.do(long, func(r *Request) { c := *r.Call; c.Session = "other"; r.Call = &c }).Job.ID
+		synctest.Wait()
+		v, ok := w.instances.Load("b\x00other")
+		if !ok || w.status(id) != broker.JobRunning {
+			t.Fatal("the job does not run in an instance of its session")
+		}
+		pid := v.(*actor.PID)
+		w.End("other") // the instance ends when its job has
+		synctest.Wait()
+		lives := w.up.attempts()
+		w.send(pid, panicking)
+		if j := w.job(id); j.Reason != broker.CodeOutcomeUnknown {
+			t.Fatalf("%+v", j)
+		}
+		synctest.Wait()
+		if _, alive := w.as.ProcessRegistry.GetLocal(pid.Id); alive {
+			t.Error("the instance of an ended session stays")
+		}
+		if n := w.up.attempts() - lives; n != 0 {
+			t.Errorf("it began %d lives", n)
 		}
 	})
 }

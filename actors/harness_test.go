@@ -179,8 +179,7 @@ type world struct {
 type faults struct {
 	Journal
 	down atomic.Bool
-	late atomic.Bool // creations fail after they took effect
-	deaf atomic.Bool // events of no other write fail
+	late atomic.Bool // creations and changes fail after they took effect
 	// catalogs says when they are saved; nil: at once.
 	catalogs atomic.Pointer[stalledCatalogs]
 }
@@ -202,14 +201,11 @@ func (f *faults) ChangeJob(ctx context.Context, id string, c broker.JobChange) (
 	if f.down.Load() {
 		return broker.Job{}, errDown
 	}
-	return f.Journal.ChangeJob(ctx, id, c)
-}
-
-func (f *faults) AppendEvent(ctx context.Context, e broker.Event) error {
-	if f.deaf.Load() {
-		return errDown
+	stored, err := f.Journal.ChangeJob(ctx, id, c)
+	if f.late.Load() && err == nil {
+		return broker.Job{}, errDown
 	}
-	return f.Journal.AppendEvent(ctx, e)
+	return stored, err
 }
 
 func (f *faults) SaveCatalog(ctx context.Context, c broker.StoredCatalog, events ...broker.Event) error {

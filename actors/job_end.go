@@ -137,7 +137,15 @@ func (j *job) finished(m *jobWritten) {
 		j.writeLater(m.err)
 		return
 	}
-	if tell := j.sys.opts.Cancelled; tell != nil && m.err == nil && m.job.Reason == broker.CodeCancelled && len(j.cancels) > 0 {
+	err := m.err
+	switch {
+	case errors.Is(err, broker.ErrJobNotFound):
+	case m.job.Reason == broker.CodeCancelled && j.final.Reason == broker.CodeCancelled:
+		err = nil // also where an earlier try of the same write had taken effect
+	default:
+		err = broker.ErrJobFinal // the outcome was faster than the cancel
+	}
+	if tell := j.sys.opts.Cancelled; tell != nil && err == nil && len(j.cancels) > 0 {
 		sys, record, by := j.sys, m.job, j.cancels[0].by
 		sys.work.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -146,7 +154,7 @@ func (j *job) finished(m *jobWritten) {
 		})
 	}
 	for _, c := range j.cancels {
-		c.settle(m.err)
+		c.settle(err)
 	}
 	j.cancels = nil
 	j.sys.delayed.Delete(j.record.ID)
@@ -182,7 +190,8 @@ func (j *job) cancelled() {
 		message += " The call was running; its backend was asked to stop it, and it may have taken effect."
 	}
 	j.stopOperation()
-	j.finish(broker.JobChange{To: broker.JobFailed, At: j.sys.now(), Reason: broker.CodeCancelled, Message: message})
+	j.finish(broker.JobChange{To: broker.JobFailed, At: j.sys.now(), Reason: broker.CodeCancelled, Message: message,
+		Cause: j.sys.cancelEvent(j.record, c.reason, c.by)})
 }
 
 func (j *job) stopOperation() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -121,7 +122,7 @@ func TestManyCallersOfOneKeyShareOneRun(t *testing.T) {
 			return broker.Answer{Result: text("x")}, nil
 		}})
 		var replies []<-chan Reply
-		for range 20 {
+		for range 50 {
 			replies = append(replies, w.async(context.Background(), keyed("k", "d")))
 		}
 		ids := map[string]bool{}
@@ -341,6 +342,30 @@ func TestStaleJobIsReapedAndItsOperationCancelled(t *testing.T) {
 	})
 }
 
+// TestAQueuedJobIsReapedToo: its time is counted from its submission, and what
+// its backend does later changes nothing, on the disk or here.
+func TestAQueuedJobIsReapedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		w := start(t, &upstream{call: gated(gate)}, func(o *Options) { o.Backends[0].Admission.QueueTimeout = 24 * time.Hour })
+		for range 4 { // the seats
+			w.do(long)
+		}
+		id := w.do(long).Job.ID
+		elapse(broker.DefaultStaleAfter + 2*reapEvery)
+		reaped, err := w.journal.Job(id)
+		if err != nil || reaped.Status != broker.JobFailed || reaped.Reason != broker.CodeReapedAsStale || reaped.StartedAt != nil || !strings.Contains(reaped.FailureMessage, "reaped as stale") {
+			t.Fatalf("%+v, %v", reaped, err)
+		}
+		close(gate)
+		elapse(time.Minute)
+		late, err := w.journal.Job(id)
+		if shown, _ := w.Job(id); err != nil || !reflect.DeepEqual(late, reaped) || !reflect.DeepEqual(shown, reaped) {
+			t.Errorf("afterwards %+v, shown %+v", late, shown)
+		}
+	})
+}
+
 func TestVerbMayHaveItsOwnStaleness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, &upstream{call: gated(nil)}, func(o *Options) {
@@ -431,6 +456,34 @@ func TestStopLeavesUnfinishedJobsToTheNextStart(t *testing.T) {
 		j, err := w.Job(running)
 		if err != nil || j.Status != broker.JobLost || j.Reason != broker.CodeJobLostOnRestart {
 			t.Fatalf("%+v %v", j, err)
+		}
+	})
+}
+
+// TestAnOutcomeThatWasNeverWrittenIsLost: the journal fails at the outcome and the
+// broker ends before it is back; nobody was told of an outcome, and there is none.
+func TestAnOutcomeThatWasNeverWrittenIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		w := start(t, &upstream{call: gated(gate)})
+		id := w.do(long).Job.ID
+		synctest.Wait()
+		w.faults.down.Store(true)
+		close(gate)
+		elapse(time.Second)
+		if w.status(id) != broker.JobRunning || !w.Delayed(id) {
+			t.Fatalf("%s, delayed %v", w.status(id), w.Delayed(id))
+		}
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		w.Stop(over) // the journal is not back
+		if err := w.journal.Close(); err != nil {
+			t.Fatal(err)
+		}
+		elapse(20 * time.Millisecond) // the dead-letter throttle of protoactor ends
+		w.boot()
+		if j, err := w.Job(id); err != nil || j.Status != broker.JobLost || j.Reason != broker.CodeJobLostOnRestart || len(j.Result) != 0 {
+			t.Errorf("%+v, %v", j, err)
 		}
 	})
 }

@@ -25,7 +25,10 @@ type Reconfiguration struct {
 	Renew    map[string]bool // drain and start anew
 	Adapt    map[string]bool // go on under other limits
 	// Sources are the parts of the catalog of all of Backends.
-	Sources  []catalog.Source
+	Sources []catalog.Source
+	// Native are the facts of the broker's own verbs, among them who sees each;
+	// nil: as they were.
+	Native   map[string]catalog.Facts
 	Disabled []BackendView
 	Catalog  catalog.Settings
 	// Drain is how long what runs may go on where a life ends.
@@ -116,9 +119,14 @@ func (s *supervisor) sourcesAfter(m *reconfigureAll) map[string]*catalog.Source 
 	}
 	out := map[string]*catalog.Source{}
 	for name, src := range s.sources {
-		if src.Native {
-			out[name] = src
+		if !src.Native {
+			continue
 		}
+		own := *src
+		if m.Native != nil {
+			own.Facts = m.Native
+		}
+		out[name] = &own
 	}
 	for i := range m.Sources {
 		next := m.Sources[i]

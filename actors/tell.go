@@ -73,14 +73,9 @@ func (s *System) tellDelayed(j broker.Job) {
 	}
 }
 
-// noteCancel writes who asked for a job's end, and why, before it is told. A
-// journal that does not take it stops no cancel.
-func (s *System) noteCancel(ctx context.Context, j broker.Job, reason string, by broker.Principal) {
-	ctx, cancel := context.WithTimeout(ctx, viewLimit)
-	defer cancel()
-	err := s.journal.AppendEvent(ctx, broker.Event{EventType: broker.EventJobCancel, EntityType: "job", EntityID: j.ID, TenantID: j.Tenant,
-		Message: j.ID + ": " + by.Key() + " asked for its end: " + reason, CreatedAt: s.now(), Payload: encode(struct{ By, Reason string }{by.Key(), reason})})
-	if err != nil {
-		s.log.Warn("the request to cancel a job was not journalled", slog.String("job", j.ID), slog.String("cause", err.Error()))
-	}
+// cancelEvent says who asked for a job's end, and why. It is written with that
+// end, so a cancel that came too late leaves none.
+func (s *System) cancelEvent(j broker.Job, reason string, by broker.Principal) *broker.Event {
+	return &broker.Event{EventType: broker.EventJobCancel, EntityType: "job", EntityID: j.ID, TenantID: j.Tenant,
+		Message: j.ID + ": " + by.Key() + " asked for its end: " + reason, CreatedAt: s.now(), Payload: encode(struct{ By, Reason string }{by.Key(), reason})}
 }

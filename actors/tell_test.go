@@ -3,6 +3,7 @@ package actors
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,17 +102,75 @@ func TestADelayedWriteIsToldAtOnceAndJournalledWhenTheJournalIsBack(t *testing.T
 	})
 }
 
-func TestAJournalThatTakesNoEventStopsNoCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := start(t, &upstream{call: gated(nil)})
-		id := w.do(long).Job.ID
-		synctest.Wait()
-		w.faults.deaf.Store(true)
-		if j, err := w.CancelJob(t.Context(), id, "enough", broker.LocalOperator); err != nil || j.Reason != broker.CodeCancelled {
-			t.Fatalf("%+v, %v", j, err)
+// cancelEvents counts the events that say who asked for a job's end.
+func (w *world) cancelEvents() (asked int) {
+	w.t.Helper()
+	events, err := w.journal.Events("", 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.EventType == broker.EventJobCancel {
+			asked++
 		}
-		if !strings.Contains(w.log.String(), "the request to cancel a job was not journalled") {
-			t.Error("the log says nothing")
-		}
-	})
+	}
+	return asked
+}
+
+func TestACancelThatCameTooLateLeavesNoEvent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end func(w *world, id string, gate chan struct{}) // before the cancel
+	}{
+		"the job has ended": {end: func(w *world, id string, gate chan struct{}) {
+			close(gate)
+			w.job(id)
+		}},
+		"its outcome is not durable yet": {end: func(w *world, _ string, gate chan struct{}) {
+			w.faults.down.Store(true)
+			close(gate)
+			elapse(time.Second)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate := make(chan struct{})
+				w := start(t, &upstream{call: gated(gate)})
+				id := w.do(long).Job.ID
+				synctest.Wait()
+				tt.end(w, id, gate)
+				if _, err := w.CancelJob(t.Context(), id, "enough", broker.LocalOperator); broker.AsRefusal(err).Code != broker.CodeJobTerminal {
+					t.Fatal(err)
+				}
+				w.faults.down.Store(false)
+				elapse(2 * time.Minute)
+				if j := w.job(id); j.Status != broker.JobSucceeded || w.cancelEvents() != 0 {
+					t.Errorf("%s, %d events", j.Status, w.cancelEvents())
+				}
+			})
+		})
+	}
+}
+
+func TestACancelAndWhoAskedForItAreOneWrite(t *testing.T) {
+	for name, tt := range map[string]struct{ fault func(*faults) *atomic.Bool }{
+		"the journal is down":            {func(f *faults) *atomic.Bool { return &f.down }},
+		"a write fails after its effect": {func(f *faults) *atomic.Bool { return &f.late }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, &upstream{call: gated(nil)})
+				id := w.do(long).Job.ID
+				synctest.Wait()
+				fault := tt.fault(w.faults)
+				fault.Store(true)
+				time.AfterFunc(10*time.Second, func() { fault.Store(false) })
+				if j, err := w.CancelJob(t.Context(), id, "enough", broker.LocalOperator); err != nil || j.Reason != broker.CodeCancelled {
+					t.Fatalf("%+v, %v", j, err)
+				}
+				if n := w.cancelEvents(); n != 1 {
+					t.Errorf("%d events", n)
+				}
+			})
+		})
+	}
 }

@@ -227,7 +227,6 @@ func (s *System) CancelJob(ctx context.Context, id, reason string, by broker.Pri
 	if !ok {
 		return record, broker.Refuse(broker.CodeJobTerminal, "The job is ending.", map[string]any{"JobId": id})
 	}
-	s.noteCancel(ctx, record, reason, by)
 	reply := make(chan error, 1)
 	s.send(pid.(*actor.PID), &cancelJob{reason: reason, by: by, reply: reply})
 	select {

@@ -121,6 +121,10 @@ type JobChange struct {
 	Reason        Code
 	Message       string
 	Refusal       json.RawMessage
+
+	// Cause is the event that led to a step that ends as Failed or Lost; it is
+	// written with that step, before the event of the end.
+	Cause *Event
 }
 
 // Apply gives the job after a change and the events to write with it, in the
@@ -166,6 +170,9 @@ func (j Job) Apply(c JobChange) (Job, []Event, error) {
 	next.FailureMessage = cutText(c.Message, MaxFailureMessage)
 	if strings.TrimSpace(next.FailureMessage) == "" {
 		next.FailureMessage = "Operation failed."
+	}
+	if c.Cause != nil {
+		return next, []Event{*c.Cause, next.endEvent(at)}, nil
 	}
 	return next, []Event{next.endEvent(at)}, nil
 }

@@ -34,6 +34,9 @@ func (j *Journal) ChangeJob(ctx context.Context, id string, change broker.JobCha
 	if big != nil {
 		w.size = headerBytes + 1024
 	}
+	if change.Cause != nil {
+		w.size += eventSize(*change.Cause)
+	}
 	w.apply = func(t *txn) error {
 		stored, late = record{}, nil
 		r, err := t.record(id)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -37,33 +38,132 @@ func (p Problem) String() string { return p.Kind + " " + p.ID + ": " + p.Detail 
 // On a live journal the page check runs in the writer, so writes wait for it;
 // the rest is one read transaction.
 func (j *Journal) Check(ctx context.Context) ([]Problem, error) {
-	c := &checker{j: j, jobs: map[string]checked{}}
+	c := &checker{j: j, ctx: ctx, jobs: map[string]checked{}}
 	if j.readOnly {
 		if err := c.pages(); err != nil {
-			return nil, fmt.Errorf("check the journal: %w", err)
+			return nil, fmt.Errorf("check the journal: %w", c.why(err))
 		}
 	} else if err := j.do(ctx, &write{outside: c.pages}, false); err != nil {
-		return nil, fmt.Errorf("check the journal: %w", err)
+		return nil, fmt.Errorf("check the journal: %w", c.why(err))
 	}
 	if c.unsound {
 		return c.problems, nil // what stands on such pages cannot be read
 	}
-	err := j.view(func(tx *bbolt.Tx) error {
-		for _, step := range []func(*bbolt.Tx){c.records, c.indexes, c.keys, c.results, c.events, c.catalogs, c.checkRecords} {
-			if err := pause(ctx, "check the journal"); err != nil {
-				return err
-			}
-			step(tx)
-		}
-		return nil
-	})
+	unseen, err := c.look()
+	if err == nil && len(unseen) > 0 {
+		err = pause(ctx, "check the journal")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("check the journal: %w", err)
 	}
-	if err := c.files(); err != nil {
-		return nil, fmt.Errorf("check the journal: %w", err)
-	}
 	return c.problems, nil
+}
+
+// partPages is the part of a journal that a look in passing leaves out while the
+// journal is in use.
+const partPages = "pages"
+
+// LookAt is Check as far as it comes until ctx ends, for a journal that is too
+// large to be read whole in passing. unseen names the parts of it that were not
+// looked at, or not to their end; a problem in them is not known. No write waits
+// for it: the pages of a live journal are left out.
+func (j *Journal) LookAt(ctx context.Context) (problems []Problem, unseen []string, err error) {
+	c := &checker{j: j, ctx: ctx, jobs: map[string]checked{}, passing: true}
+	if !j.readOnly {
+		unseen = append(unseen, partPages)
+	} else if err := c.pages(); errors.Is(err, errCut) {
+		return c.problems, c.parts(), nil
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("look at the journal: %w", err)
+	}
+	if c.unsound {
+		return c.problems, c.parts()[1:], nil
+	}
+	left, err := c.look()
+	if err != nil {
+		return nil, nil, fmt.Errorf("look at the journal: %w", err)
+	}
+	return c.problems, append(unseen, left...), nil
+}
+
+// part is a part of a journal; each needs those before it.
+type part struct {
+	name string
+	look func(*checker, *bbolt.Tx)
+}
+
+var parts = []part{{"jobs", (*checker).records}, {"indexes", (*checker).indexes}, {"idempotency keys", (*checker).keys}, {"results", (*checker).results},
+	{"events", (*checker).events}, {"catalogs", (*checker).catalogs}, {"other records", (*checker).checkRecords}}
+
+const partFiles = "files of results"
+
+// parts names all, in the order in which they are looked at.
+func (c *checker) parts() []string {
+	names := []string{partPages}
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	return append(names, partFiles)
+}
+
+// look goes through everything but the pages and gives the parts that it did not
+// come to the end of.
+func (c *checker) look() (unseen []string, err error) {
+	seen := 1 // the pages
+	err = c.j.view(func(tx *bbolt.Tx) error {
+		for _, p := range parts {
+			if c.ctx.Err() == nil {
+				p.look(c, tx)
+			}
+			if c.ctx.Err() != nil {
+				return nil
+			}
+			seen++
+		}
+		return nil
+	})
+	if err != nil || c.ctx.Err() != nil {
+		return c.parts()[seen:], err
+	}
+	return nil, c.files()
+}
+
+// errCut ends a walk whose time is over.
+var errCut = errors.New("there was no time for the rest")
+
+// each visits the rows of a bucket until the time is over.
+func (c *checker) each(b *bbolt.Bucket, visit func(k, v []byte) error) {
+	rows := 0
+	_ = b.ForEach(func(k, v []byte) error {
+		if rows++; rows%256 == 0 && c.ctx.Err() != nil {
+			return errCut
+		}
+		return visit(k, v)
+	})
+}
+
+// why gives the cause of the end in place of the end.
+func (c *checker) why(err error) error {
+	if errors.Is(err, errCut) {
+		return context.Cause(c.ctx)
+	}
+	return err
+}
+
+// over reports whether the time is over, so that what was visited is not all.
+func (c *checker) over() bool { return c.ctx.Err() != nil }
+
+// timed are reads that end with the time.
+type timed struct {
+	ctx context.Context
+	io.ReaderAt
+}
+
+func (t timed) ReadAt(p []byte, at int64) (int, error) {
+	if t.ctx.Err() != nil {
+		return 0, errCut
+	}
+	return t.ReaderAt.ReadAt(p, at)
 }
 
 // checked is what the later steps need of a record.
@@ -79,6 +179,8 @@ type checked struct {
 
 type checker struct {
 	j        *Journal
+	ctx      context.Context
+	passing  bool // bbolt's own look, which cannot be ended, is left out
 	jobs     map[string]checked
 	problems []Problem
 	unsound  bool // the pages cannot be followed
@@ -101,9 +203,11 @@ func (c *checker) pages() error {
 	if err != nil {
 		return err
 	}
-	walk, alone, err := inspect(raw, info.Size(), maxProblems)
+	walk, alone, err := inspect(timed{c.ctx, raw}, info.Size(), maxProblems)
 	var found []string
 	switch {
+	case c.over():
+		return errCut // a read that it cut may look like damage
 	case errors.Is(err, ErrDamaged):
 		found = []string{err.Error()}
 	case err != nil:
@@ -120,6 +224,9 @@ func (c *checker) pages() error {
 	if alone {
 		c.add("page", "", "one of the file's two heads is not whole, as after a crash while it was written; the other counts")
 	}
+	if c.passing {
+		return nil
+	}
 	return c.j.view(c.boltPages)
 }
 
@@ -133,7 +240,7 @@ func (c *checker) boltPages(tx *bbolt.Tx) error {
 func (c *checker) records(tx *bbolt.Tx) {
 	age, unfinished, ended := tx.Bucket(bucketByAge), tx.Bucket(bucketUnfinished), tx.Bucket(bucketEnded)
 	keys, results := tx.Bucket(bucketKeys), tx.Bucket(bucketResults)
-	_ = tx.Bucket(bucketJobs).ForEach(func(k, v []byte) error {
+	c.each(tx.Bucket(bucketJobs), func(k, v []byte) error {
 		id := string(k)
 		r, err := decode(id, v)
 		if err != nil {
@@ -173,7 +280,7 @@ func has(b *bbolt.Bucket, key []byte) bool {
 func (c *checker) indexes(tx *bbolt.Tx) {
 	for _, name := range [][]byte{bucketByAge, bucketUnfinished, bucketEnded} {
 		seen := map[string]bool{}
-		_ = tx.Bucket(name).ForEach(func(k, _ []byte) error {
+		c.each(tx.Bucket(name), func(k, _ []byte) error {
 			id, ok := idOfTimeKey(k)
 			rec, found := c.jobs[id]
 			switch {
@@ -193,7 +300,7 @@ func (c *checker) indexes(tx *bbolt.Tx) {
 
 func (c *checker) keys(tx *bbolt.Tx) {
 	jobs := tx.Bucket(bucketJobs)
-	_ = tx.Bucket(bucketKeys).ForEach(func(k, v []byte) error {
+	c.each(tx.Bucket(bucketKeys), func(k, v []byte) error {
 		id := string(v)
 		rec, found := c.jobs[id]
 		if !found {
@@ -212,7 +319,7 @@ func (c *checker) keys(tx *bbolt.Tx) {
 }
 
 func (c *checker) results(tx *bbolt.Tx) {
-	_ = tx.Bucket(bucketResults).ForEach(func(k, v []byte) error {
+	c.each(tx.Bucket(bucketResults), func(k, v []byte) error {
 		id := string(k)
 		rec, found := c.jobs[id]
 		switch {
@@ -229,7 +336,7 @@ func (c *checker) results(tx *bbolt.Tx) {
 // front of its message (contracts/native.md section 2).
 func (c *checker) events(tx *bbolt.Tx) {
 	b := tx.Bucket(bucketEvents)
-	_ = b.ForEach(func(k, v []byte) error {
+	c.each(b, func(k, v []byte) error {
 		if len(v) == 0 {
 			return nil
 		}
@@ -247,6 +354,9 @@ func (c *checker) events(tx *bbolt.Tx) {
 		}
 		return nil
 	})
+	if c.over() {
+		return
+	}
 	for id, rec := range c.jobs {
 		if !rec.readable {
 			continue
@@ -264,7 +374,7 @@ func (c *checker) events(tx *bbolt.Tx) {
 }
 
 func (c *checker) catalogs(tx *bbolt.Tx) {
-	_ = tx.Bucket(bucketCatalogs).ForEach(func(k, v []byte) error {
+	c.each(tx.Bucket(bucketCatalogs), func(k, v []byte) error {
 		if _, err := decodeCatalog(string(k), v); err != nil {
 			c.add("catalog", string(k), "%v", err)
 		}

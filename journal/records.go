@@ -401,7 +401,7 @@ func (c *checker) checkRecords(tx *bbolt.Tx) {
 	}
 	keys, expiry := tx.Bucket(bucketRecordKeys), tx.Bucket(bucketRecordExpiry)
 	entries, expiries := 0, 0
-	_ = records.ForEach(func(k, v []byte) error {
+	c.each(records, func(k, v []byte) error {
 		kind, id, _ := strings.Cut(string(k), "\x00")
 		r, err := decodeRecord(kind, id, v)
 		if err != nil {
@@ -422,13 +422,16 @@ func (c *checker) checkRecords(tx *bbolt.Tx) {
 		}
 		return nil
 	})
+	if c.over() {
+		return
+	}
 	for _, index := range []struct {
 		bucket *bbolt.Bucket
 		want   int
 	}{{keys, entries}, {expiry, expiries}} {
 		n := 0
-		_ = index.bucket.ForEach(func(_, _ []byte) error { n++; return nil })
-		if n > index.want {
+		c.each(index.bucket, func(_, _ []byte) error { n++; return nil })
+		if n > index.want && !c.over() {
 			c.add("index", "", "%d index entries belong to no record", n-index.want)
 		}
 	}

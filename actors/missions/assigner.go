@@ -176,7 +176,7 @@ func (a *assigner) planned(ctx actor.Context, m *passDone) {
 		wait := a.retry.NextBackOff()
 		a.sys.log.Warn("a pass over the missions was not completed", slog.String("cause", m.err.Error()), slog.Duration("retry_after", wait))
 		a.later(wait)
-	case a.again:
+	case a.again || m.plan.wrote:
 		a.pass()
 	default:
 		if len(m.plan.tasks) == 0 {

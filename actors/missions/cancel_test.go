@@ -148,6 +148,24 @@ func TestACancelBetweenAssignmentAndLaunchIsNotLost(t *testing.T) {
 	})
 }
 
+func TestAStepThatMeetsAnothersIsMadeAnew(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.vessel("v")
+		w.voyage("vyg", "v", "m")
+		w.run()
+		meets := 0
+		w.store.fault = func([]broker.RecordChange) (error, error) {
+			if meets++; meets < 5 {
+				return fmt.Errorf("%w: somebody was faster", broker.ErrRecordRevision), nil
+			}
+			return nil, nil
+		}
+		if m, err := w.sys.CancelMission(context.Background(), operator, "m"); err != nil || m.Status != dispatch.MissionCancelled {
+			t.Errorf("%s, %v", m.Status, err)
+		}
+	})
+}
+
 func TestACancelAndTheEndHaveOneWinner(t *testing.T) {
 	won := map[string]int{}
 	for i := range 40 {

@@ -279,9 +279,30 @@ func TestWhatIsBeingLandedIsNotCalledOffForAnothersSake(t *testing.T) {
 		w.voyage("late", "nowhere", "b<a")
 		w.sys.Wake()
 		w.wants("a:WorkProduced b:Cancelled(provision_failed)")
+		time.Sleep(2 * passEvery)
+		w.wants("a:WorkProduced")
 		close(gate)
 		w.wants("a:Complete")
 	})
+}
+
+func TestWhatIsLeftOfAWorktreeDoesNotKeepTheBranch(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.vessel("v")
+		w.captains("c")
+		w.voyage("vyg", "v", "a b<a")
+		tries := 0
+		w.docks.reclaim = func(context.Context, dispatch.Dock) error {
+			if tries++; tries == 1 {
+				return errors.New("busy")
+			}
+			return nil
+		}
+		w.run()
+		w.agent("a").exits(0)
+		w.wants("a:WorkProduced b:InProgress")
+		w.agent("b").exits(0)
+	}) // two worktrees of one branch are found by the rig
 }
 
 func TestWorkIsLandedWhenWhatWasToBuildOnItWasCalledOffBefore(t *testing.T) {

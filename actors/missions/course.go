@@ -375,7 +375,7 @@ func (c *course) hear(Beat) {
 
 // begun writes that the agent runs.
 func (c *course) begun(ctx context.Context) error {
-	pid, at := c.agent.PID(), c.agent.Started().UTC()
+	pid, at := c.agent.PID(), shown(c.agent.Started())
 	b, err := c.sys.surely(ctx, c.id, func(b *sheet) error {
 		m, err := c.own(b)
 		if err != nil {

@@ -295,6 +295,36 @@ func TestAMissionThatIsMovedOnByHandGivesUpItsAgent(t *testing.T) {
 	})
 }
 
+func TestAMissionThatIsBegunAgainByHandGetsAnAgentOfItsOwn(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.vessel("v")
+		w.captains("c")
+		w.voyage("vyg", "v", "m")
+		w.run()
+		a := w.agent("m")
+		m, err := get[dispatch.Mission](w, "m").StepAsked(dispatch.MissionFailed, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(w, m)
+		if m, err = m.Restarted(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		put(w, m)
+		w.store.wrong = nil // the captain is the first agent's yet
+		w.sys.Wake()
+		w.wants("m:Pending")
+		time.Sleep(2 * time.Minute)
+		w.wants("m:InProgress")
+		if !a.killed || w.agent("m") == a {
+			t.Error("its first agent goes on")
+		}
+		w.agent("m").exits(0)
+		w.wants("m:Complete")
+		w.free()
+	})
+}
+
 func TestAWorktreeThatCannotBeRemovedIsAFailedDock(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.vessel("v")

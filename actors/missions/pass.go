@@ -15,6 +15,7 @@ import (
 type plan struct {
 	tasks []planned
 	moved []string // missions that are not their procedure's any more
+	wrote bool     // something that another pass may have to see
 
 	look *sheet  // what was read of the records; nil: nothing, or they have changed since
 	open *family // every open mission in it, with all that they are judged by
@@ -95,6 +96,12 @@ func (b *sheet) everyone() (*family, error) {
 	if err != nil {
 		return newFamily(), err
 	}
+	b.openAfter = map[string][]dispatch.Mission{}
+	for _, m := range open {
+		if m.DependsOn != nil {
+			b.openAfter[*m.DependsOn] = append(b.openAfter[*m.DependsOn], m)
+		}
+	}
 	all := newFamily()
 	var bad []error
 	for _, m := range open {
@@ -117,9 +124,7 @@ func (s *System) followUp(ctx context.Context, held map[string]hold, p *plan) er
 	all := []error{p.survey(s)}
 	look, f := p.look, p.open
 	for _, c := range dispatch.Follow(f.seen, look.at) {
-		p.look = nil
-		_, err := s.commit(ctx, func(b *sheet) error { return b.settle(c.Mission.ID) })
-		all = append(all, unlessSettled(err))
+		all = append(all, p.write(ctx, s, func(b *sheet) error { return b.settle(c.Mission.ID) }))
 	}
 	for _, m := range f.seen {
 		if m.Status != dispatch.MissionPending {
@@ -133,11 +138,19 @@ func (s *System) followUp(ctx context.Context, held map[string]hold, p *plan) er
 			all = append(all, err)
 			continue
 		}
-		p.look = nil
-		_, err = s.commit(ctx, func(b *sheet) error { return b.callOff(m.ID, reason, message) })
-		all = append(all, unlessSettled(err))
+		all = append(all, p.write(ctx, s, func(b *sheet) error { return b.callOff(m.ID, reason, message) }))
 	}
 	return errors.Join(all...)
+}
+
+// write commits a step of a pass, after which what was read is read again.
+func (p *plan) write(ctx context.Context, s *System, build func(*sheet) error) error {
+	p.look = nil
+	b, err := s.commit(ctx, build)
+	if err == nil && len(b.missions.order) > 0 {
+		p.wrote = true
+	}
+	return unlessSettled(err)
 }
 
 // hopeless says why a pending mission can never be carried out; empty: it can.
@@ -149,7 +162,7 @@ func (b *sheet) hopeless(m dispatch.Mission) (dispatch.FailureReason, string, er
 	if v != nil && v.Status == dispatch.VoyageCancelled {
 		return dispatch.Cancelled, "Its voyage was cancelled.", nil
 	}
-	_, err = b.sys.vessel(m.VesselID)
+	_, err = b.vessels.get(b.store(), m.VesselID)
 	if errors.Is(err, broker.ErrRecordNotFound) {
 		return dispatch.ProvisionFailed, "Its vessel does not exist any more.", nil
 	}
@@ -272,7 +285,7 @@ func (s *System) assignReady(ctx context.Context, held map[string]hold, p *plan)
 		}
 	}
 	s.landLeft(b, f.seen, held, p)
-	return errors.Join(append(all, s.writeWaits(ctx, waiting))...)
+	return errors.Join(append(all, s.writeWaits(ctx, b, waiting))...)
 }
 
 // consider plans the assignment of a mission, or says what it waits for.
@@ -280,7 +293,7 @@ func (s *System) consider(b *sheet, m dispatch.Mission, u *shared, p *plan) (dis
 	if s.calledOff(m) {
 		return "", nil
 	}
-	vessel, err := s.vessel(m.VesselID)
+	vessel, err := b.vessels.get(b.store(), m.VesselID)
 	if err != nil {
 		return "", err
 	}
@@ -315,10 +328,12 @@ func (s *System) calledOff(m dispatch.Mission) bool {
 const waitsAtOnce = 100
 
 // writeWaits writes what missions wait for, where it is another than before.
-func (s *System) writeWaits(ctx context.Context, waiting map[string]dispatch.Assignment) error {
-	ids := make([]string, 0, len(waiting))
-	for id := range waiting {
-		ids = append(ids, id)
+func (s *System) writeWaits(ctx context.Context, b *sheet, waiting map[string]dispatch.Assignment) error {
+	var ids []string
+	for id, why := range waiting {
+		if b.missions.kept[id].Value.Assignment != why {
+			ids = append(ids, id)
+		}
 	}
 	slices.Sort(ids)
 	for chunk := range slices.Chunk(ids, waitsAtOnce) {

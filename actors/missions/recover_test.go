@@ -22,6 +22,7 @@ func (w *world) leftBy(id string, status dispatch.MissionStatus, landing bool, c
 	}
 	put(w, c)
 	put(w, dispatch.Dock{ID: dockID, Owner: acme, VesselID: m.VesselID, MissionID: &id, CaptainID: &captainID, Path: "/docks/repo-v/" + id, Branch: branch, State: dock})
+	w.store.wrong = nil // these are no steps
 }
 
 // TestWhatAStartMakesOfWhatItFinds is the table of restarts: what stood in the
@@ -56,7 +57,6 @@ func TestWhatAStartMakesOfWhatItFinds(t *testing.T) {
 				v.Status = dispatch.VoyageInProgress
 				put(w, v)
 				w.leftBy("m", tt.status, tt.landing, tt.captain, tt.dock)
-				w.store.wrong = nil // what a killed broker left is not this one's doing
 				sys, err := New(w.opts)
 				if err != nil {
 					t.Fatal(err)
@@ -97,6 +97,21 @@ func TestWhatAStartMakesOfWhatItFinds(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAStartRemovesAWorktreeBeforeTheNextStageTakesItsBranch(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.vessel("v", concurrent)
+		w.captains("c")
+		w.voyage("vyg", "v", "a b<a")
+		w.leftBy("a", dispatch.MissionWorkProduced, false, dispatch.CaptainIdle, dispatch.DockReclaiming)
+		gate := make(chan struct{})
+		w.docks.reclaim = func(context.Context, dispatch.Dock) error { <-gate; return nil }
+		w.run()
+		w.wants("a:WorkProduced b:Pending")
+		close(gate)
+		w.wants("a:WorkProduced b:InProgress")
+	})
 }
 
 func TestAStartCancelsADispatchThatWasInterrupted(t *testing.T) {

@@ -19,10 +19,16 @@ type sheet struct {
 	voyages  pile[dispatch.Voyage]
 	captains pile[dispatch.Captain]
 	docks    pile[dispatch.Dock]
-	ended    []dispatch.Mission // by this step
+	vessels  pile[dispatch.Vessel] // these are never changed here
+	ended    []dispatch.Mission    // by this step
+
+	openAfter map[string][]dispatch.Mission // every open mission, by what it depends on; nil: not known
 }
 
-func (s *System) newSheet() *sheet { return &sheet{sys: s, at: s.now().UTC()} }
+func (s *System) newSheet() *sheet { return &sheet{sys: s, at: shown(s.now())} }
+
+// shown is a time as records have it: UTC, to the millisecond.
+func shown(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // pile is the records of one kind that a sheet has to do with.
 type pile[R dispatch.Stored] struct {
@@ -234,10 +240,17 @@ func (b *sheet) kin(seed string) (*family, error) {
 	return f, b.gather(f, m)
 }
 
-// gather takes a mission into a family with all that it needs to be judged.
+// gather takes a mission into a family with all that it needs to be judged. What
+// has ended and builds on another matters to work that is done alone, whose chain
+// it is of; of others those that are open suffice, where they are known.
 func (b *sheet) gather(f *family, m dispatch.Mission) error {
-	for queue := []dispatch.Mission{m}; len(queue) > 0; {
-		m, queue = queue[0], queue[1:]
+	type member struct {
+		dispatch.Mission
+		chain bool // of work that is done
+	}
+	for queue := []member{{m, false}}; len(queue) > 0; {
+		m, chain := queue[0].Mission, queue[0].chain || queue[0].Status == dispatch.MissionWorkProduced
+		queue = queue[1:]
 		if f.have[m.ID] {
 			continue
 		}
@@ -255,14 +268,18 @@ func (b *sheet) gather(f *family, m dispatch.Mission) error {
 			case err != nil:
 				return err
 			default:
-				queue = append(queue, dep)
+				queue = append(queue, member{dep, false})
 			}
 		}
-		after, err := b.missions.list(b.sys, dispatch.After(m.ID))
-		if err != nil {
-			return err
+		after := b.openAfter[m.ID]
+		if chain || b.openAfter == nil {
+			if after, err = b.missions.list(b.sys, dispatch.After(m.ID)); err != nil {
+				return err
+			}
 		}
-		queue = append(queue, after...)
+		for _, m := range after {
+			queue = append(queue, member{m, chain})
+		}
 	}
 	return nil
 }

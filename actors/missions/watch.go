@@ -20,8 +20,9 @@ const noteEvery = time.Minute
 // bytes.
 const maxWords = 600
 
-// watch waits for the agent's end, or for ctx's, which is its error. Meanwhile
-// the captain's record says whether the agent is heard of.
+// watch waits for the agent's end, or for ctx's, which is its error, or for the
+// mission to be another's. Meanwhile the captain's record says whether the agent
+// is heard of.
 func (c *course) watch(ctx context.Context) error {
 	quiet := time.NewTimer(c.sys.opts.StallAfter)
 	defer quiet.Stop()
@@ -44,6 +45,9 @@ func (c *course) watch(ctx context.Context) error {
 		case <-quiet.C:
 			stalled = true
 		case <-note.C:
+			if _, err := c.own(c.sys.newSheet()); errors.Is(err, errLost) {
+				return errMoved
+			}
 			tell = c.heard.Load() != c.noted
 		case <-again.C:
 		}
@@ -62,7 +66,7 @@ func (c *course) watch(ctx context.Context) error {
 // note writes when the captain was heard of last, and whether it is stalled.
 func (c *course) note(ctx context.Context, stalled bool) error {
 	heard := c.heard.Load()
-	at := time.Unix(0, heard).UTC()
+	at := shown(time.Unix(0, heard))
 	_, err := c.sys.commit(ctx, func(b *sheet) error {
 		captain, err := c.mine(b)
 		if err != nil || captain == nil {

@@ -39,7 +39,7 @@ var effects = map[string]Effect{
 
 	"Broker.listen":                NeedsRestart,
 	"Broker.allowed_hosts":         NeedsRestart,
-	"Broker.access":                NeedsRestart,
+	"Broker.access":                AtOnce,
 	"Broker.drain_timeout":         AtOnce,
 	"Broker.max_sessions":          NeedsRestart,
 	"Broker.max_calls_per_session": NeedsRestart,

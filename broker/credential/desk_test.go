@@ -423,6 +423,8 @@ func TestASessionIsGoodForADay(t *testing.T) {
 		"now":              {s, token, noon, true},
 		"just in time":     {s, token, expires.Add(-time.Second), true},
 		"over":             {s, token, expires, false},
+		"a clock behind":   {s, token, noon.Add(-time.Hour), true},
+		"a clock far back": {s, token, noon.Add(-SessionLife - time.Second), false},
 		"another key":      {other, token, noon, false},
 		"cut":              {s, token[:len(token)-1], noon, false},
 		"longer":           {s, token + "A", noon, false},

@@ -60,10 +60,11 @@ func (s *Sessions) Issue(subject string, now time.Time) (token string, expires t
 	return base64.RawURLEncoding.EncodeToString(append(s.sign(signsSession, payload), payload...)), expires, nil
 }
 
-// Open gives the subject of a token that is good at now.
+// Open gives the subject of a token that is good at now. One that would be good
+// for much longer than a session was issued by a clock that was ahead; it is not.
 func (s *Sessions) Open(token string, now time.Time) (subject string, ok bool) {
 	subject, expires, ok := s.read(token)
-	if !ok || !now.Before(expires) {
+	if !ok || !now.Before(expires) || expires.Sub(now) > 2*SessionLife {
 		return "", false
 	}
 	s.mu.Lock()

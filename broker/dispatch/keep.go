@@ -169,10 +169,11 @@ func Read[R Stored](from Reader, id string) (Kept[R], error) {
 	if err != nil {
 		return kept, err
 	}
-	return decode[R](raw)
+	return Decode[R](raw)
 }
 
-func decode[R Stored](raw broker.Record) (Kept[R], error) {
+// Decode reads a record as a journal gave it.
+func Decode[R Stored](raw broker.Record) (Kept[R], error) {
 	kept := Kept[R]{Revision: raw.Revision}
 	if err := json.Unmarshal(raw.Value, &kept.Value); err != nil {
 		return kept, fmt.Errorf("the %s %s cannot be read: %w", raw.Kind, raw.ID, err)
@@ -203,7 +204,7 @@ func ReadAll[R Stored](from Reader, of string) ([]Kept[R], error) {
 			bad = append(bad, err) // a journal leaves out what it cannot read
 		}
 		for _, raw := range page {
-			kept, err := decode[R](raw)
+			kept, err := Decode[R](raw)
 			if err != nil {
 				bad = append(bad, err)
 				continue

@@ -298,9 +298,13 @@ func (c *httpClient) flood(end time.Time) (calls int, err error) {
 	return calls, nil
 }
 
+// dashboardPage is the one that an operator looks at; a header opens it as a
+// browser's cookie does.
+const dashboardPage = "/"
+
 // lookOnce asks what operators and agents ask while others work.
 func (s *soakLoad) lookOnce(ctx context.Context, looks map[string][]time.Duration) error {
-	for _, path := range []string{"/api/v1/status", "/api/v1/backends", "/metrics"} {
+	for _, path := range []string{"/api/v1/status", "/api/v1/backends", "/metrics", dashboardPage} {
 		began := time.Now()
 		if _, err := s.b.api(ctx, http.MethodGet, path, nil); err != nil {
 			return err

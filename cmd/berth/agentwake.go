@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +22,7 @@ import (
 func (b *running) openBoard(server broker.ServerInfo) *native.Verbs {
 	c := b.cfg.Broker.AgentWake
 	b.board = board.New(board.Options{Store: b.journal, Now: time.Now, Random: rand.Reader, Log: b.log, Due: func() { b.agentWake.Due() }, Dispatch: true,
-		Team: native.Access(b.cfg.Broker.Access) == native.Team,
+		Team: b.team.Load,
 		AgentWake: board.AgentWake{ParticipantKey: c.ParticipantKey, DeliveryMode: c.DeliveryMode, Runtime: c.Runtime, SessionID: c.SessionID,
 			Command: c.Command, WorkingDirectory: c.WorkingDirectory}})
 	return board.NewFamily(b.board, native.Options{RuntimeID: b.runtimeID, Server: server, Now: time.Now, Log: b.log})
@@ -59,9 +60,24 @@ func (b *running) launchWake(ctx context.Context, run broker.WakeRun) error {
 	case errors.As(err, &ended): // what it wrote may hold anything
 		return errors.New(ended.Reason)
 	case err != nil:
-		return errors.New("could not be started: " + filepath.Base(run.Command) + " was not found or does not run")
+		return errors.New("could not be started: " + missing(run))
 	}
 	return nil
+}
+
+// missing says which part of a process that did not start is wrong.
+func missing(run broker.WakeRun) string {
+	if run.Dir != "" {
+		switch info, err := os.Stat(run.Dir); {
+		case errors.Is(err, fs.ErrNotExist):
+			return "its working directory (agent_wake.working_directory) does not exist"
+		case err != nil:
+			return "its working directory (agent_wake.working_directory) cannot be read"
+		case !info.IsDir():
+			return "its working directory (agent_wake.working_directory) is no directory"
+		}
+	}
+	return filepath.Base(run.Command) + " was not found or does not run"
 }
 
 // wakeVariables are what such a process gets of the broker's environment: where

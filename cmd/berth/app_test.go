@@ -64,6 +64,10 @@ func (ailing) Check(context.Context) ([]journal.Problem, error) {
 	return []journal.Problem{{Kind: "record", ID: "job_1", Detail: "checksum"}}, nil
 }
 
+func (ailing) LookAt(context.Context) ([]journal.Problem, []string, error) {
+	return []journal.Problem{{Kind: "record", ID: "job_1", Detail: "checksum"}}, []string{"pages"}, nil
+}
+
 func TestJournalProblemsAreAnExitCode(t *testing.T) {
 	dir, stop, err := startFakeBroker(t.TempDir(), journalFacts{ailing{}})
 	if err != nil {

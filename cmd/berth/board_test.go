@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/broker"
 	"berth/cmd/internal/brokerproc"
 )
 
@@ -212,6 +213,27 @@ func TestAWakeIsStoredEvenWhenItsProcessCannotBeStarted(t *testing.T) {
 	}
 }
 
+func TestAWakeSaysWhatItsProcessLacks(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "wake.sh")
+	must(t, os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700))
+	for name, tt := range map[string]struct {
+		run  broker.WakeRun
+		want string
+	}{
+		"no working directory":           {broker.WakeRun{Command: file, Dir: filepath.Join(dir, "gone")}, "could not be started: its working directory (agent_wake.working_directory) does not exist"},
+		"a file for a working directory": {broker.WakeRun{Command: file, Dir: file}, "could not be started: its working directory (agent_wake.working_directory) is no directory"},
+		"no program":                     {broker.WakeRun{Command: filepath.Join(dir, "gone.sh"), Dir: dir}, "could not be started: gone.sh was not found or does not run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := (&running{}).launchWake(t.Context(), tt.run)
+			if err == nil || err.Error() != tt.want {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
 func TestAKilledBrokerLeavesNothingOfWhatAWakeStarted(t *testing.T) {
 	h := newHouse(t)
 	pids := filepath.Join(h.dir, "pids")
@@ -224,6 +246,48 @@ func TestAKilledBrokerLeavesNothingOfWhatAWakeStarted(t *testing.T) {
 	h.broker.Kill()
 	for _, pid := range strings.Fields(string(text)) {
 		eventually(t, "the process "+pid+" is gone", func() bool { return !alive(pid) })
+	}
+}
+
+// TestAWakeThatOutlastsItsLimitIsKilledWithItsChildren: with the end of its time
+// the process ends and what it had started, which ignores signals.
+func TestAWakeThatOutlastsItsLimitIsKilledWithItsChildren(t *testing.T) {
+	dir := t.TempDir()
+	script, pids := filepath.Join(dir, "claude"), filepath.Join(dir, "pids")
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\ntrap '' TERM INT HUP\n(trap '' TERM INT HUP; exec sleep 1000) & echo $! >"+pids+".tmp; echo $$ >>"+pids+".tmp; mv "+pids+".tmp "+pids+"; wait\n"), 0o700))
+	limit := overdue{t.Context(), make(chan struct{})} // AgentWake's is 600 s
+	ended := make(chan error, 1)
+	go func() {
+		ended <- (&running{}).launchWake(limit, broker.WakeRun{Command: script, Dir: dir, ParticipantKey: "admiral", Input: "go"})
+	}()
+	eventually(t, "the process runs", func() bool { _, err := os.Stat(pids); return err == nil })
+	close(limit.done)
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "has not ended in time and was killed") {
+		t.Errorf("it ended with %v", err)
+	}
+	text, err := os.ReadFile(pids)
+	must(t, err)
+	for _, pid := range strings.Fields(string(text)) {
+		if alive(pid) {
+			t.Errorf("the process %s is left", pid)
+		}
+	}
+}
+
+// overdue is a context whose time is over when done is closed.
+type overdue struct {
+	context.Context
+	done chan struct{}
+}
+
+func (o overdue) Done() <-chan struct{} { return o.done }
+
+func (o overdue) Err() error {
+	select {
+	case <-o.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
 }
 

@@ -27,7 +27,7 @@ when something is wrong.`,
 		Args: exactly(),
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) error { return a.runDoctor(cmd.Context(), o) }),
 	}
-	cmd.Flags().StringVar(&o.config, "config", "", "the broker's configuration, to be checked as well")
+	cmd.Flags().StringVar(&o.config, "config", "", "the configuration to be checked (default: the running broker's)")
 	cmd.Flags().DurationVar(&o.jobAge, "job-age", 24*time.Hour, "how old an unfinished job may be")
 	return cmd
 }

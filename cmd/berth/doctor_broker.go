@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"berth/broker"
@@ -158,9 +160,12 @@ func checkJobs(ctx context.Context, p *patient) (found []finding, applies bool) 
 	return found, true
 }
 
-// largeJournal is the size from which a journal is not read whole in passing: a
-// running broker's writes wait for a part of the check.
-const largeJournal = 64 << 20
+// A journal over largeJournal is looked at for lookWithin, and of a running broker
+// not at its pages, for which writes would wait.
+const (
+	largeJournal = 64 << 20
+	lookWithin   = 10 * time.Second
+)
 
 func checkJournal(ctx context.Context, p *patient) ([]finding, bool) {
 	if !p.hasJournal() {
@@ -171,14 +176,21 @@ func checkJournal(ctx context.Context, p *patient) ([]finding, bool) {
 	if err != nil {
 		return unknownBecause(err, command)
 	}
+	look, within, query := journalFacts.Check, ctx, url.Values(nil)
 	if info.Size() > largeJournal {
-		return one(severeUnknown, fmt.Sprintf("The journal has %d MiB, which is not read whole in passing.", info.Size()>>20), command)
+		limited, cancel := context.WithTimeout(ctx, p.lookWithin)
+		defer cancel()
+		look, within, query = journalFacts.LookAt, limited, url.Values{"withinSeconds": {strconv.Itoa(max(1, int(p.lookWithin/time.Second)))}}
 	}
 	var report journalCheckReport
 	if p.runs() {
-		report, err = answer[journalCheckReport](ctx, p, "/api/v1/journal/check", nil)
+		report, err = answer[journalCheckReport](ctx, p, "/api/v1/journal/check", query)
 	} else {
-		report.Problems, err = readJournal(p, func(j *journal.Journal) ([]journal.Problem, error) { return j.Check(ctx) })
+		report, err = readJournal(p, func(j *journal.Journal) (journalCheckReport, error) {
+			v, err := look(journalFacts{j}, within)
+			report, _ := v.(journalCheckReport)
+			return report, err
+		})
 	}
 	switch {
 	case errors.Is(err, journal.ErrDamaged):
@@ -186,7 +198,12 @@ func checkJournal(ctx context.Context, p *patient) ([]finding, bool) {
 	case err != nil:
 		return unknownBecause(err, command)
 	}
-	return journalFindings(report.Problems, command), true
+	found := journalFindings(report.Problems, command)
+	if len(report.Unseen) > 0 {
+		found = append(found, finding{Severity: severeUnknown, Sentence: fmt.Sprintf("The journal has %d MiB, and not all of it is read in passing. Not looked at: %s.",
+			info.Size()>>20, strings.Join(report.Unseen, ", ")), Command: command})
+	}
+	return found, true
 }
 
 // journalFindings tells unreadable records from other damage.

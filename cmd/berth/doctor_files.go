@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,6 +34,8 @@ type patient struct {
 	addr     string
 	discover error
 	config   *config.Config // nil: not given, or refused
+	// lookWithin is how long a large journal is looked at.
+	lookWithin time.Duration
 }
 
 func (a *app) newPatient(o doctorOptions) (*patient, error) {
@@ -40,7 +43,7 @@ func (a *app) newPatient(o doctorOptions) (*patient, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &patient{app: a, o: o, now: time.Now(), dir: dir}
+	p := &patient{app: a, o: o, now: time.Now(), dir: dir, lookWithin: lookWithin}
 	p.addr, _, p.discover = statedir.Discover(dir)
 	return p, nil
 }
@@ -143,20 +146,38 @@ func checkFreeAddress(_ context.Context, p *patient) ([]finding, bool) {
 	return nil, true
 }
 
-func checkConfiguration(_ context.Context, p *patient) (found []finding, applies bool) {
-	if p.o.config == "" {
+// findConfiguration gives the file that was named, else the one that the running
+// broker uses; known false is that nobody says.
+func (p *patient) findConfiguration(ctx context.Context) (file string, known bool) {
+	if p.o.config != "" || !p.runs() {
+		return p.o.config, p.o.config != ""
+	}
+	status, err := answer[struct{ ConfigurationFile json.RawMessage }](ctx, p, "/api/v1/status", nil)
+	if err != nil || json.Unmarshal(status.ConfigurationFile, &file) != nil {
+		return "", false // also of a broker that is older than the member
+	}
+	return file, true
+}
+
+func checkConfiguration(ctx context.Context, p *patient) (found []finding, applies bool) {
+	file, known := p.findConfiguration(ctx)
+	switch {
+	case !known:
 		return one(severeUnknown, "Which configuration the broker uses is not known here.", p.berthCommand("doctor", "--config", "FILE"))
+	case file == "":
+		return nil, false // it was started without one
 	}
-	var f *failure
-	cfg, _, err := p.app.loadConfig(p.o.config)
-	if err == nil {
-		p.config = cfg
-		_, err = p.app.checkConfig(p.o.config)
-	}
+	command := p.berthCommand("check-config", "--config", quoteWord(file))
+	err := p.readConfiguration(p.app, file)
 	if err == nil {
 		return nil, true
 	}
-	command := p.berthCommand("check-config", "--config", quoteWord(p.o.config))
+	if p.o.config == "" { // of a broker whose environment is another one
+		if absent := p.absentVariables(file); len(absent) > 0 {
+			return one(severeUnknown, "The configuration "+file+" names environment variables that the broker may have and that are not set here: "+strings.Join(absent, ", ")+".", command)
+		}
+	}
+	var f *failure
 	if !errors.As(err, &f) {
 		return unknownBecause(err, command)
 	}
@@ -167,6 +188,47 @@ func checkConfiguration(_ context.Context, p *patient) (found []finding, applies
 		found = append(found, finding{Severity: severeError, Sentence: problem, Command: command})
 	}
 	return found, true
+}
+
+// absentVariables are those that a configuration names and this environment has
+// not, when nothing else is wrong with it.
+func (p *patient) absentVariables(file string) (absent []string) {
+	guessed := *p.app
+	guessed.getenv = func(name string) (string, bool) {
+		value, set := p.app.getenv(name)
+		if !set && !slices.Contains(absent, name) {
+			absent = append(absent, name)
+		}
+		if !set {
+			value = "1"
+		}
+		return value, true
+	}
+	if _, _, err := guessed.loadConfig(file); err != nil {
+		return nil
+	}
+	names := slices.Clone(absent)
+	guessed.getenv = func(name string) (string, bool) { // of the file alone, not of what a start reads besides
+		if slices.Contains(names, name) {
+			return "1", true
+		}
+		return p.app.getenv(name)
+	}
+	if p.readConfiguration(&guessed, file) != nil {
+		return nil
+	}
+	return names
+}
+
+// readConfiguration reads a configuration as a start would, and its catalog.
+func (p *patient) readConfiguration(a *app, file string) error {
+	cfg, _, err := a.loadConfig(file)
+	if err != nil {
+		return err
+	}
+	p.config = cfg
+	_, err = a.checkConfig(file)
+	return err
 }
 
 // A backup needs room for two copies of the journal.

@@ -163,10 +163,11 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		{"jobs that are old", func(s *sick) { s.journalWith(old(48 * time.Hour)) }, "jobs", severeWarning, "job_old_0 (b__work) was submitted 2d ago", "berth jobs explain job_old_0"},
 		{"more old jobs than are named", func(s *sick) { s.journalWith(old(48 * time.Hour)) }, "jobs", severeWarning, "2 more jobs", "berth jobs list"},
 		{"a journal that is damaged", func(s *sick) { s.file(journalFile, strings.Repeat("x", 1<<16), 0o600) }, "journal", severeError, "cannot be opened", "berth restore"},
-		{"a journal that is too large to be read in passing", func(s *sick) {
+		{"a running broker's journal that is too large to be read in passing", func(s *sick) {
 			s.journalWith(func(*journal.Journal) {})
 			must(s.t, os.Truncate(filepath.Join(s.dir, journalFile), largeJournal+1))
-		}, "journal", severeUnknown, "not read whole", "berth journal check"},
+			s.broker()
+		}, "journal", severeUnknown, "Not looked at: pages.", "berth journal check"},
 		{"less room than a backup needs", func(s *sick) {
 			if os.Truncate(s.file(journalFile, "", 0o600), 1<<43) != nil {
 				s.t.Skip("this file system has no such large files")
@@ -275,5 +276,67 @@ func TestDoctorOfAHealthyBrokerFindsNothing(t *testing.T) {
 	code, text, _ := h.berth("doctor", "--job-age", "1ns")
 	if code != exitOutcome || !strings.Contains(text, "has not ended") || !strings.Contains(text, "berth jobs explain job_") {
 		t.Errorf("exit code %d:\n%s", code, text)
+	}
+}
+
+// TestDoctorReadsALargeJournalAsFarAsItComes: of a broker that does not run it
+// leaves nothing out but for time.
+func TestDoctorReadsALargeJournalAsFarAsItComes(t *testing.T) {
+	s := newSick(t)
+	s.journalWith(func(*journal.Journal) {})
+	must(t, os.Truncate(filepath.Join(s.dir, journalFile), largeJournal+1))
+	for name, tt := range map[string]struct {
+		within time.Duration
+		unseen bool
+	}{"in time": {time.Minute, false}, "out of time": {0, true}} {
+		p, err := (&app{stateDirFlag: s.dir, getenv: os.LookupEnv}).newPatient(doctorOptions{})
+		must(t, err)
+		p.lookWithin = tt.within
+		found, applies := checkJournal(t.Context(), p)
+		if !applies || (len(found) > 0) != tt.unseen {
+			t.Fatalf("%s: %+v", name, found)
+		}
+		if tt.unseen && (found[0].Severity != severeUnknown || !strings.Contains(found[0].Sentence, "Not looked at: pages, jobs, ")) {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
+}
+
+// TestDoctorChecksTheConfigurationOfTheRunningBroker: the broker says which file
+// it was started with.
+func TestDoctorChecksTheConfigurationOfTheRunningBroker(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.env = []string{"ONLY_THE_BROKER_HAS=x"}
+	h.configure(map[string]any{"mcpServers": map[string]any{"fx": map[string]any{"command": "${ONLY_THE_BROKER_HAS}"}}})
+	must(t, h.start())
+	diagnose := func() (result string, found []finding) {
+		_, out, errOut := h.berth("doctor", "--json")
+		var report doctorReport
+		if err := json.Unmarshal([]byte(out), &report); err != nil {
+			t.Fatalf("%v %s %s", err, out, errOut)
+		}
+		for _, c := range report.Checks {
+			if c.Check == "configuration" {
+				result = c.Result
+			}
+		}
+		for _, f := range report.Findings {
+			if f.Check == "configuration" {
+				found = append(found, f)
+			}
+		}
+		return result, found
+	}
+	if result, found := diagnose(); result != severeUnknown || !strings.Contains(found[0].Sentence, "not set here: ONLY_THE_BROKER_HAS.") {
+		t.Errorf("a variable of the broker's: %s %+v", result, found)
+	}
+	h.configure(map[string]any{"mcpServers": map[string]any{}})
+	if result, found := diagnose(); result != "ok" {
+		t.Errorf("a good file: %s %+v", result, found)
+	}
+	h.configure(map[string]any{"berth": map[string]any{"max_streams": 0}})
+	if result, found := diagnose(); result != "problem" || !strings.Contains(found[0].Sentence, "max_streams") || !strings.Contains(found[0].Command, "check-config --config ") {
+		t.Errorf("a bad file: %s %+v", result, found)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/broker/catalog"
 	"berth/broker/config"
 	"berth/transport/mcpserver"
 	"berth/transport/statedir"
@@ -25,15 +26,27 @@ import (
 // directory of its own, which is gone when it ends; a job that follows work
 // lives as long as the process.
 
-// runEmbedded serves one app to the client on the standard streams.
+// runEmbedded serves one app, or the broker's own verbs under their documented
+// names, to the client on the standard streams.
 func (a *app) runEmbedded(ctx context.Context, o stdioOptions) (err error) {
 	profile := o.profile
-	if surfaces[profile] == nil {
-		return usage("--embedded serves a local app: give --profile " + strings.Join(slices.Sorted(maps.Keys(surfaces)), " or ") + ".")
-	}
 	cfg := config.Default()
-	cfg.Backends = []config.Backend{{Name: profile, Kind: config.App, Settings: config.AppSettings(profile)}}
-	cfg.Backends[0].Settings.ReadOnly = o.readOnly || switchedOn(a.getenv, readOnlyVariable)
+	bridge := mcpserver.Bridge{Profile: profile}
+	readOnly := o.readOnly || switchedOn(a.getenv, readOnlyVariable)
+	switch {
+	case surfaces[profile] != nil:
+		cfg.Backends = []config.Backend{{Name: profile, Kind: config.App, Settings: config.AppSettings(profile)}}
+		cfg.Backends[0].Settings.ReadOnly = readOnly
+		bridge.Surface = appContract(surfaces[profile]())
+	case profile == catalog.Armada:
+		bridge.ErrorsAsRPC = true
+		if readOnly {
+			bridge.ReadOnly = "1"
+		}
+	default:
+		return usage("--embedded serves a local app or the broker's own verbs: give --profile " +
+			strings.Join(append(slices.Sorted(maps.Keys(surfaces)), catalog.Armada), " or ") + ".")
+	}
 	sweepEmbedded(time.Now())
 	dir, err := os.MkdirTemp("", embeddedPrefix)
 	if err != nil {
@@ -61,14 +74,17 @@ func (a *app) runEmbedded(ctx context.Context, o stdioOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := b.vessels.missions.Start(); err != nil {
+		return err
+	}
 	pipes := newPipes()
 	b.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	served := make(chan error, 1)
 	go func() { served <- b.server.Serve(pipes) }()
 
 	transport := &http.Transport{DialContext: pipes.dial, MaxIdleConnsPerHost: 64}
-	bridge := mcpserver.Bridge{Profile: profile, Transport: transport, Surface: appContract(surfaces[profile]()),
-		Discover: func() (string, string, error) { return "http://127.0.0.1", token, nil }}
+	bridge.Transport = transport
+	bridge.Discover = func() (string, string, error) { return "http://127.0.0.1", token, nil }
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {

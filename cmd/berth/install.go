@@ -19,7 +19,7 @@ const defaultAddress = "127.0.0.1:7420"
 
 type installOptions struct {
 	client, via, scope, profile, url, tokenEnv string
-	write                                      bool
+	write, force                               bool
 }
 
 // installed is what --json prints.
@@ -40,10 +40,14 @@ func newInstallCommand(a *app) *cobra.Command {
 		Long: `Print the registration of Berth in a client, or make it with --write. Nothing
 else in the client's file is changed, and no token is written: over stdio the
 client starts berth stdio, which finds it; over HTTP the client reads it from an
-environment variable.`,
+environment variable. An entry named berth that Berth did not make is replaced
+with --force only.`,
 		Args: exactly(clients),
 		RunE: a.runE(func(_ *cobra.Command, args []string) error {
 			o.client = args[0]
+			if o.force && !o.write {
+				return usage("--force says what --write may replace; give both.")
+			}
 			if !slices.Contains(install.Clients(), o.client) {
 				return usage("The client " + o.client + " is not known; the clients are " + strings.Join(install.Clients(), ", ") + ".")
 			}
@@ -51,6 +55,7 @@ environment variable.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&o.write, "write", false, "change the client's file instead of printing")
+	cmd.Flags().BoolVar(&o.force, "force", false, "with --write: replace an entry named berth that Berth did not make")
 	cmd.Flags().StringVar(&o.via, "via", install.ViaStdio, "how the client connects: stdio or http")
 	cmd.Flags().StringVar(&o.scope, "scope", install.ScopeUser, "where it applies: user or project")
 	cmd.Flags().StringVar(&o.profile, "profile", "", "what the client is served: full, essential, a profile of the configuration, or a backend")
@@ -67,7 +72,13 @@ func (a *app) runInstall(o installOptions) error {
 	shown := installed{Client: plan.Client, Via: plan.Via, Scope: plan.Scope, Command: plan.Command, File: plan.File,
 		Snippet: plan.Snippet, Notes: append([]string{}, plan.Notes...)}
 	if o.write {
+		plan.Force = o.force
 		change, err := plan.Apply()
+		var foreign *install.ForeignError
+		if errors.As(err, &foreign) {
+			return &failure{exit: exitFailed, code: codeFailed, message: sentence(foreign) + " Give --force to replace it.",
+				more: []string{"  - " + foreign.Has, "  + " + foreign.Wanted}}
+		}
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ type journalCheckReport struct {
 	Success  bool
 	Clean    bool
 	Problems []journal.Problem
+	Unseen   []string // parts that were not looked at; empty: everything was
 }
 
 // journalFacts gives a journal's facts in the shapes of the operator API, to
@@ -30,6 +31,7 @@ type journalFacts struct {
 	journal interface {
 		Stats() (journal.Stats, error)
 		Check(ctx context.Context) ([]journal.Problem, error)
+		LookAt(ctx context.Context) (problems []journal.Problem, unseen []string, err error)
 	}
 }
 
@@ -42,10 +44,18 @@ func (f journalFacts) Stats(context.Context) (any, error) {
 // Check gives a journalCheckReport.
 func (f journalFacts) Check(ctx context.Context) (any, error) {
 	problems, err := f.journal.Check(ctx)
-	if problems == nil {
-		problems = []journal.Problem{}
-	}
-	return journalCheckReport{Success: true, Clean: len(problems) == 0, Problems: problems}, err
+	return reportOf(problems, nil), err
+}
+
+// LookAt gives a journalCheckReport, too.
+func (f journalFacts) LookAt(ctx context.Context) (any, error) {
+	problems, unseen, err := f.journal.LookAt(ctx)
+	return reportOf(problems, unseen), err
+}
+
+// reportOf is a report; it is clean when nothing was found where it looked.
+func reportOf(problems []journal.Problem, unseen []string) journalCheckReport {
+	return journalCheckReport{Success: true, Clean: len(problems) == 0, Problems: append([]journal.Problem{}, problems...), Unseen: append([]string{}, unseen...)}
 }
 
 // journalAnswer asks the running broker, or, when none runs, the file itself.

@@ -316,3 +316,46 @@ func TestRefusedReloadNamesEveryProblemAndNoSecret(t *testing.T) {
 		t.Errorf("a secret is shown: %s", text)
 	}
 }
+
+// TestWhoHasTheBoardChangesWithAReload: access is a setting of a running broker.
+// What its table does not give is an unknown name, whatever it gave before.
+func TestWhoHasTheBoardChangesWithAReload(t *testing.T) {
+	t.Parallel()
+	x := newTeam(t, map[string]any{})
+	_, anas := x.hire("ana", "--role", "user")
+	_, bens := x.hire("ben", "--role", "user")
+	ana, ben := newWireFor(x.house, "ana", anas), newWireFor(x.house, "ben", bens)
+	teams := strings.Fields("agentwake_status coordination_claim coordination_heartbeat coordination_post coordination_read mark_signal_read")
+	note := map[string]any{"content": "for the team", "authorName": "ana"}
+	for i, access := range []string{"seed", "team", "seed"} {
+		if i > 0 {
+			x.configure(map[string]any{"berth": map[string]any{"access": access}, "mcpServers": map[string]any{
+				"fx": x.fixtureEntry(map[string]any{"trust_annotations": true, "effects": []any{map[string]any{"verb": "work", "is": []string{"write"}}}})}})
+			if done := x.reload(); len(done.NeedsRestart) != 0 || len(done.Applied) != 1 || done.Applied[0].Setting != "berth.access" || len(done.Unchanged) != 1 {
+				t.Fatalf("%+v", done)
+			}
+		}
+		list, err := ana.request(t.Context(), "tools/list", map[string]any{})
+		must(t, err)
+		for _, name := range teams {
+			if strings.Contains(string(list), `"name":"`+name+`"`) != (access == "team") {
+				t.Errorf("%s: %s is listed: %v", access, name, access != "team")
+			}
+		}
+		posted, err := ana.call(t.Context(), "coordination_post", note, "")
+		if access == "seed" {
+			var unknown *rpcError
+			if !errors.As(err, &unknown) || unknown.Code != -32602 {
+				t.Errorf("seed: %+v, %v", posted, err)
+			}
+		} else if err != nil || posted.IsError {
+			t.Errorf("team: %+v, %v", posted, err)
+		}
+		if read, err := ben.call(t.Context(), "coordination_read", map[string]any{}, ""); access == "team" && (err != nil || !strings.Contains(read.Text, "for the team")) {
+			t.Errorf("team: %+v, %v", read, err)
+		}
+		if status, body := x.ask("GET", "/api/v1/board", "", "Authorization", "Bearer "+anas); status != 403 {
+			t.Errorf("%s: the operator API answers %d %s", access, status, body)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,6 +16,7 @@ import (
 	"berth/broker/config"
 	"berth/broker/drain"
 	"berth/broker/live"
+	"berth/broker/native"
 	"berth/broker/native/board"
 	"berth/broker/native/events"
 	"berth/broker/native/hold"
@@ -53,6 +55,8 @@ type running struct {
 	foreignToken bool
 	apiKey       *statedir.Credential
 	access       *access
+	native       *native.Joined // the broker's own verbs
+	team         atomic.Bool    // the setting access is team
 	browser      browser
 	sessionKey   []byte
 	ledger       *guard.Ledger

@@ -134,7 +134,7 @@ func (b *running) startActors() error {
 		MaxSessions: b.cfg.Broker.MaxSessions, MaxCallsPerSession: b.cfg.Broker.MaxCallsPerSession,
 		MaxBytesInFlight: int64(b.cfg.Broker.MaxBytesInFlight),
 		Observe:          b.observe, Proofs: b.proofs(), Live: b.live.Publish, Hold: b.hold.Refuse, Drained: b.drained,
-		Admit: b.vessels.admit,
+		Admit: b.vessels.admit, Cancelled: b.vessels.cancelled,
 		Fatal: func(reason string) {
 			select {
 			case b.fatal <- reason:
@@ -321,7 +321,8 @@ func (b *running) handler() (http.Handler, error) {
 		Drains: drain.NewDesk(b.journal, func() drain.Backends { return b.system }, time.Now), ReadOnly: b.readOnlyProcess, Proofs: b.gate(),
 		Surface: func(p *catalog.Profile) any { return b.meta.Surface(p, "") },
 		Tracer:  traces, Refused: b.metrics.Refused, JobCount: b.journal.JobCount,
-		Tier: b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
+		Configuration: b.reload.file,
+		Tier:          b.tier.Name, TierSource: b.tier.Source, Version: buildVersion(), RuntimeID: b.runtimeID, Started: b.started, CallID: b.system.NewCallID, Log: b.log,
 	})
 	if err := b.openDashboard(checks, operator); err != nil {
 		return nil, err

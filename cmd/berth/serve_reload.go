@@ -16,6 +16,7 @@ import (
 	"berth/actors"
 	"berth/broker"
 	"berth/broker/config"
+	"berth/broker/native"
 	"berth/transport/rest"
 )
 
@@ -170,6 +171,7 @@ func (b *running) reconfigure(ctx context.Context, next *config.Config, changes 
 	var opts actors.Options
 	b.addConfigured(&opts, next)
 	r.Backends, r.Sources, r.Disabled = opts.Backends, opts.Sources, opts.Disabled
+	r.Native = b.native.For(native.Access(next.Broker.Access)).Source().Facts
 	// Half of it must not happen because who asked has gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reloadLimit)
 	defer cancel()
@@ -184,6 +186,7 @@ func (b *running) reconfigure(ctx context.Context, next *config.Config, changes 
 // take puts the rest in force: what the fronts and the log go by.
 func (b *running) take(next *config.Config) {
 	b.cfg = next
+	b.team.Store(native.Access(next.Broker.Access) == native.Team)
 	b.level.Set(logLevel(next.Broker.LogLevel))
 	for _, note := range next.Notes {
 		b.log.Warn("a part of the configuration was passed over", slog.String("place", note.Pointer), slog.Int("line", note.Line), slog.String("note", note.Message))

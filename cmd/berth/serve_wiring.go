@@ -69,9 +69,11 @@ func (b *running) addNative(opts *actors.Options) error {
 	}
 	b.overview = status.New(status.Options{Jobs: b.journal, Events: b.events, Hold: b.hold.Present, Now: time.Now, Log: b.log,
 		Signals: func() (any, error) { return b.board.RecentSignals() }, Work: b.vessels.family.Standing, Waiting: b.vessels.family.Waiting,
-		More:    append([]status.Entity{{Names: [2]string{"signals", "signal"}, List: b.listSignals}}, b.vessels.family.Entities()...)})
-	joined := native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared), boarding,
-		b.hold.NewFamily(shared), b.vessels.family, b.vessels.code, upkeep.NewFamily(b.keeper, b.journal, shared)).For(native.Access(b.cfg.Broker.Access))
+		More: append([]status.Entity{{Names: [2]string{"signals", "signal"}, List: b.listSignals}}, b.vessels.family.Entities()...)})
+	b.native = native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared), boarding,
+		b.hold.NewFamily(shared), b.vessels.family, b.vessels.code, upkeep.NewFamily(b.keeper, b.journal, shared))
+	joined := b.native.For(native.Access(b.cfg.Broker.Access))
+	b.team.Store(native.Access(b.cfg.Broker.Access) == native.Team)
 	opts.Sources = append(opts.Sources, joined.Source())
 	opts.Backends = append(opts.Backends, actors.BackendConfig{
 		Name: catalog.NativeName, Kind: "native", Upstream: joined, Eager: true, Admission: admission.Limits{Seats: 64, MaxQueuedCalls: 1024},

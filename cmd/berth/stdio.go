@@ -30,8 +30,9 @@ for that instance, in the profile of all backends and in that of the app.
 RESMON_MCP_READ_ONLY=1 limits it to that app's tools that read.
 
 With --embedded there is no other process: a whole broker runs in this one, for
-the one app that --profile names. Nothing is shared with a broker that runs,
-and nothing is kept when it ends.`,
+the one app that --profile names, or for its own tools with --profile armada,
+where a result that is an error is a JSON-RPC error -32603. Nothing is shared
+with a broker that runs, and nothing is kept when it ends.`,
 		Args: exactly(),
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
 			if o.embedded && o.credential != "" {
@@ -47,7 +48,7 @@ and nothing is kept when it ends.`,
 	cmd.Flags().StringVar(&o.credential, "credential-file", "", "file (mode 600) with one header line to use instead of the state directory's token, such as Authorization: Bearer TOKEN")
 	cmd.Flags().BoolVar(&o.readOnly, "read-only", false, "list and run only tools that read")
 	cmd.Flags().StringVar(&o.participant, "participant", "", "key under which the session takes part in the coordination board (also: BERTH_PARTICIPANT)")
-	cmd.Flags().BoolVar(&o.embedded, "embedded", false, "run a whole broker in this process, for the app that --profile names")
+	cmd.Flags().BoolVar(&o.embedded, "embedded", false, "run a whole broker in this process, for the app that --profile names, or armada")
 	return cmd
 }
 

@@ -421,3 +421,122 @@ func (x *team) silent(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAnAdministratorHasOpenEndsWithHisCredential: the stream of events ends,
+// and a request that waits for a job gets no job.
+func TestWhatAnAdministratorHasOpenEndsWithHisCredential(t *testing.T) {
+	t.Parallel()
+	x := newTeam(t, map[string]any{"drain_timeout": "0s"})
+	id, token := x.hire("chief", "--role", "global-admin")
+	job, err := newWire(x.house, "worker").call(t.Context(), "fx__work", map[string]any{"seconds": 60}, "k")
+	must(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+x.broker.Addr()+"/api/v1/events/stream", nil)
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	stream, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer stream.Body.Close()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, stream.Body)
+		ended <- err
+	}()
+	eventually(t, "the job runs", func() bool {
+		_, body := x.ask("GET", "/api/v1/jobs/"+job.JobID, "", "Authorization", "Bearer "+token)
+		return strings.Contains(body, `"Status":"Running"`)
+	})
+	type answer struct {
+		status int
+		body   string
+	}
+	waited := make(chan answer, 1)
+	go func() {
+		status, body := x.ask("GET", "/api/v1/jobs/"+job.JobID+"?waitSeconds=50", "", "Authorization", "Bearer "+token)
+		waited <- answer{status, body}
+	}()
+	before := x.refusals("unauthorized")
+	if code, _, errOut := x.berth("token", "revoke", id, "--reason", "lost"); code != 0 {
+		t.Fatal(errOut)
+	}
+	limit := time.After(5 * time.Second)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the stream: %v", err)
+		}
+	case <-limit:
+		t.Error("the stream is open after 5 s")
+	}
+	select {
+	case got := <-waited: // also when it came after the revocation
+		if got.status != 401 || strings.Contains(got.body, job.JobID) {
+			t.Errorf("the wait was answered with %+v", got)
+		}
+	case <-limit:
+		t.Error("the request waits after 5 s")
+	}
+	if after := x.refusals("unauthorized"); after != before+1 {
+		t.Errorf("%d refusals were counted", after-before)
+	}
+	x.silent(t)
+}
+
+// refusals is how many refusals of a code were counted.
+func (x *team) refusals(code string) (n int) {
+	x.t.Helper()
+	for line := range strings.Lines(x.get("/metrics")) {
+		if value, ok := strings.CutPrefix(line, `berth_refusals_total{code="`+code+`"} `); ok {
+			_, err := fmt.Sscan(value, &n)
+			must(x.t, err)
+		}
+	}
+	return n
+}
+
+// TestATaskOfAStatelessClientIsItsUsers: a client of 2026-07-28 has no session, so
+// its credential alone says whose tasks it sees.
+func TestATaskOfAStatelessClientIsItsUsers(t *testing.T) {
+	t.Parallel()
+	x := newTeam(t, map[string]any{"drain_timeout": "0s"})
+	id, anas := x.hire("ana", "--role", "user")
+	_, bens := x.hire("ben", "--role", "user")
+	_, answer := x.ask("POST", "/api/v1/authenticate", `{"Token":"`+anas+`"}`)
+	var session rest.Authenticated
+	must(t, json.Unmarshal([]byte(answer), &session))
+	request := func(method, name string, params map[string]any, header ...string) (int, string) {
+		params["_meta"] = map[string]any{"berth/idempotencyKey": "k", "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": map[string]any{"name": "t", "version": "1"},
+			"io.modelcontextprotocol/clientCapabilities": map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}}}
+		body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+		must(t, err)
+		header = append(header, "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name)
+		return x.ask("POST", "/mcp/full", string(body), header...)
+	}
+	bearer, token, other := []string{"Authorization", "Bearer " + anas}, []string{"X-Token", session.Token}, []string{"Authorization", "Bearer " + bens}
+	status, body := request("tools/call", "fx__work", map[string]any{"name": "fx__work", "arguments": map[string]any{"seconds": 60}}, bearer...)
+	var made struct{ Result struct{ TaskID string } }
+	if err := json.Unmarshal([]byte(body), &made); status != 200 || err != nil || made.Result.TaskID == "" {
+		t.Fatalf("%d %s", status, body)
+	}
+	task := func() map[string]any { return map[string]any{"taskId": made.Result.TaskID} }
+	for name, header := range map[string][]string{"her credential": bearer, "her session": token} {
+		if status, body := request("tasks/get", made.Result.TaskID, task(), header...); status != 200 || !strings.Contains(body, `"status":"working"`) {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	for _, method := range []string{"tasks/get", "tasks/cancel"} {
+		_, seen := request(method, made.Result.TaskID, task(), other...)
+		_, none := request(method, "job_none", map[string]any{"taskId": "job_none"}, other...)
+		if seen != none || !strings.Contains(seen, `"code":-32602`) {
+			t.Errorf("%s by another: %s\nof no task: %s", method, seen, none)
+		}
+	}
+	if code, _, errOut := x.berth("token", "revoke", id, "--reason", "lost"); code != 0 {
+		t.Fatal(errOut)
+	}
+	for name, header := range map[string][]string{"her credential": bearer, "her session": token} {
+		if status, body := request("tasks/get", made.Result.TaskID, task(), header...); status != 401 {
+			t.Errorf("%s after its end: %d %s", name, status, body)
+		}
+	}
+	x.silent(t)
+}

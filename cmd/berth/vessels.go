@@ -102,9 +102,12 @@ func (b *running) newMissions(store missions.Store) (*missions.System, error) {
 		DocksDir: b.dir.Path("docks"), Deliver: c.DeliverMCP})
 }
 
-// forAgents is where an agent on this host reaches the broker; it listens by the
-// time one runs.
+// forAgents is where an agent on this host reaches the broker, which listens by the
+// time one runs; empty: it listens nowhere.
 func (b *running) forAgents() string {
+	if b.listener == nil {
+		return ""
+	}
 	host, port, err := net.SplitHostPort(b.listener.Addr().String())
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -147,6 +150,11 @@ func (o vesselsOf) Vessel(who broker.Principal, id string) (domain.Vessel, error
 // admit judges a call that becomes a job.
 func (v *vessels) admit(call *broker.Call, record *broker.Job) *broker.Refusal {
 	return cmp.Or(v.family.Admit(call, record), v.code.Admit(call, record))
+}
+
+// cancelled ends what a job had made that somebody cancelled.
+func (v *vessels) cancelled(ctx context.Context, job broker.Job, by broker.Principal) {
+	v.family.Cancelled(ctx, job, by)
 }
 
 // stop ends the agents; it returns when none is left, or with ctx.

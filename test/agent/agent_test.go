@@ -66,7 +66,7 @@ func TestArgumentsThatAreNotOfTheTableAreRefused(t *testing.T) {
 	}{
 		{"claude", append(claude[:5:5], "--resume", "x")}, {"claude", append(claude[:5:5], "one", "two")}, {"claude", claude[1:]},
 		{"claude", []string{"--print", "--verbose", "--output-format", "text", "--strict-mcp-config"}}, {"claude", append(claude[:5:5], "--model")},
-		{"codex", []string{"--json"}}, {"codex", []string{"exec", "--json", "--full-auto", "--dangerously-bypass-approvals-and-sandbox", "--output-last-message", "x", "p"}},
+		{"codex", []string{"--json"}}, {"codex", []string{"exec", "--json", "--sandbox", "workspace-write", "--dangerously-bypass-approvals-and-sandbox", "--output-last-message", "x", "p"}},
 		{"gemini", []string{"--approval-mode", "yolo", "--output-format", "stream-json"}}, {"cursor-agent", []string{"--print", "--force", "--trust", "--output-format", "stream-json", "prompt"}},
 		{"opencode", []string{"run"}}, {"nobody", nil},
 	} {

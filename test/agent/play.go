@@ -40,8 +40,8 @@ var roles = map[string]role{
 	},
 	"codex": {
 		command: "exec",
-		flags:   map[string]bool{"--json": false, "--full-auto": false, "--dangerously-bypass-approvals-and-sandbox": false, "--model": true, "-c": true, "--output-last-message": true},
-		needs:   []string{"--json", "--full-auto|--dangerously-bypass-approvals-and-sandbox", "--output-last-message"}, argument: true, stdin: "-", mcp: settings, authorization: "ARMADA_MCP_TOKEN",
+		flags:   map[string]bool{"--json": false, "--sandbox": true, "--dangerously-bypass-approvals-and-sandbox": false, "--model": true, "-c": true, "--output-last-message": true},
+		needs:   []string{"--json", "--sandbox|--dangerously-bypass-approvals-and-sandbox", "--output-last-message"}, fixed: map[string]string{"--sandbox": "workspace-write"}, argument: true, stdin: "-", mcp: settings, authorization: "ARMADA_MCP_TOKEN",
 		begin: `{"type":"thread.started","thread_id":"t"}` + "\n" + `{"type":"turn.started"}`, say: `{"type":"item.completed","item":{"id":"item_0","type":"agent_message","text":%s}}`,
 		end: `{"type":"turn.completed","usage":{}}`, last: "--output-last-message",
 	},

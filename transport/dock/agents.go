@@ -137,7 +137,7 @@ func (a *Agents) launch(ctx context.Context, run *agent, w missions.Work, plan r
 	}
 	entries, unused := provider(w.Captain, key)
 	if unused {
-		_ = run.log.note("The captain's apiBaseUrl is not used: its program takes an address from no variable.")
+		_ = run.log.note("The captain's apiBaseUrl is not used: its program takes none that is given it from outside.")
 	}
 	env := slices.Concat(allowed(a.opts.Environ, a.opts.Pass), plan.Env, entries, about(w, token))
 	if mcp != "" {

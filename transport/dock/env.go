@@ -63,14 +63,11 @@ func allowed(environ, more []string) []string {
 }
 
 // provider are the entries with a captain's key and address. unused says that it
-// has an address that its program takes from no variable.
+// has an address that its program is told in no way.
 func provider(c dispatch.Captain, key string) (entries []string, unused bool) {
 	names := providers[c.Runtime]
 	if c.Runtime == dispatch.OpenCode {
-		vendor := ""
-		if c.Model != nil {
-			vendor, _, _ = strings.Cut(*c.Model, "/")
-		}
+		vendor := runtime.Vendor(c)
 		if name, known := openCodeKeys[vendor]; known {
 			names.keys = []string{name}
 		} else {
@@ -88,7 +85,8 @@ func provider(c dispatch.Captain, key string) (entries []string, unused bool) {
 	for _, name := range names.addresses {
 		entries = append(entries, name+"="+*c.APIBaseURL)
 	}
-	return entries, len(names.addresses) == 0
+	inFile := c.Runtime == dispatch.OpenCode && runtime.Vendor(c) != ""
+	return entries, len(names.addresses) == 0 && !inFile
 }
 
 // identity is who commits where nobody is configured.

@@ -48,6 +48,8 @@ type Options struct {
 	MaxBody int64
 	// Login is how a browser gets and keeps a session; the zero value lets none.
 	Login Login
+	// Counted is told the code of each refusal; nil: nobody is.
+	Counted func(broker.Code)
 }
 
 // Bearers is an Authenticate that knows bearer tokens only.
@@ -68,11 +70,12 @@ type Guard struct {
 	origins      map[string]bool
 	maxBody      int64
 	login        Login
+	counted      func(broker.Code)
 }
 
 // New builds a guard.
 func New(o Options) *Guard {
-	g := &Guard{authenticate: o.Authenticate, hosts: map[string]bool{}, origins: map[string]bool{}, maxBody: o.MaxBody, login: o.Login}
+	g := &Guard{authenticate: o.Authenticate, hosts: map[string]bool{}, origins: map[string]bool{}, maxBody: o.MaxBody, login: o.Login, counted: o.Counted}
 	for _, h := range o.Hosts {
 		g.hosts[canonicalHost(h)] = true
 	}
@@ -81,6 +84,9 @@ func New(o Options) *Guard {
 	}
 	if g.authenticate == nil {
 		g.authenticate = func(Kind, string) (broker.Caller, bool) { return broker.Caller{}, false }
+	}
+	if g.counted == nil {
+		g.counted = func(broker.Code) {}
 	}
 	if g.maxBody <= 0 {
 		g.maxBody = DefaultMaxBody
@@ -181,8 +187,20 @@ func (g *Guard) place(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// Over refuses what a request waited for when its credential ended meanwhile,
+// else nil: what came of it is not for who holds that credential now. ctx is the
+// request's.
+func (g *Guard) Over(ctx context.Context) *broker.Refusal {
+	if !errors.Is(context.Cause(ctx), errRevoked) {
+		return nil
+	}
+	g.counted(broker.CodeUnauthorized)
+	return broker.Refuse(broker.CodeUnauthorized, "The credential of this request ended while it waited. What it asked for may have been done.", nil)
+}
+
 // refuse answers as a page where the login knows one for it.
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, refusal *broker.Refusal) {
+	g.counted(refusal.Code)
 	if g.login.Refused != nil && g.login.Refused(w, r, status, refusal) {
 		return
 	}

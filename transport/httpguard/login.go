@@ -63,6 +63,14 @@ func cookieFor(r *http.Request) string {
 
 // Authenticate exchanges a credential token for a session.
 func (g *Guard) Authenticate(r *http.Request, token string) (Session, *broker.Refusal) {
+	session, refusal := g.logIn(r, token)
+	if refusal != nil {
+		g.counted(refusal.Code)
+	}
+	return session, refusal
+}
+
+func (g *Guard) logIn(r *http.Request, token string) (Session, *broker.Refusal) {
 	succeeded := func() {}
 	if g.login.Begin != nil {
 		var refusal *broker.Refusal

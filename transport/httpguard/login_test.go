@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -283,5 +284,30 @@ func TestARequestEndsWithItsCredential(t *testing.T) {
 	})).ServeHTTP(httptest.NewRecorder(), r)
 	if !ended {
 		t.Error("the handler did not run")
+	}
+}
+
+// TestEveryRefusalIsCounted: those of requests, and those of logins.
+func TestEveryRefusalIsCounted(t *testing.T) {
+	counted := map[broker.Code]int{}
+	g := httpguard.New(httpguard.Options{Authenticate: knows, MaxBody: 3, Counted: func(code broker.Code) { counted[code]++ },
+		Login: httpguard.Login{Paths: []string{"/"}, Issue: func(token string) (httpguard.Session, bool) { return httpguard.Session{}, token == "bearer" }}})
+	ask := func(change func(*http.Request), body string) {
+		r := httptest.NewRequest("POST", "http://localhost/", strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer bearer")
+		change(r)
+		served(g, r)
+	}
+	ask(func(*http.Request) {}, "")
+	ask(func(r *http.Request) { r.Header.Set("Authorization", "Bearer wrong") }, "")
+	ask(func(r *http.Request) { r.Header.Del("Authorization") }, "")
+	ask(func(r *http.Request) { r.Host = "evil.example" }, "")
+	ask(func(*http.Request) {}, "long")
+	for _, token := range []string{"bearer", "wrong", ""} {
+		_, _ = g.Authenticate(httptest.NewRequest("POST", "http://localhost/", nil), token)
+	}
+	want := map[broker.Code]int{broker.CodeUnauthorized: 4, broker.CodeOriginForbidden: 1, broker.CodeRequestTooLarge: 1}
+	if !maps.Equal(counted, want) {
+		t.Errorf("counted %v, want %v", counted, want)
 	}
 }

@@ -55,6 +55,9 @@ func (r Registration) Apply() (Change, error) {
 	if !change.Created && bytes.Equal(old, text) {
 		return change, nil
 	}
+	if refused := r.foreign(file, old, text); refused != nil && !r.Force {
+		return Change{}, refused
+	}
 	if err := replace(file, old, text, mode); err != nil {
 		return Change{}, err
 	}

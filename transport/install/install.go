@@ -8,8 +8,8 @@
 // `settings.json`, OpenCode's `opencode.json`) and changes in them only the entry
 // named berth: every other byte that means something stays as it is, comments
 // and unknown keys included. It refuses a file that does not parse, or that
-// holds our entry in a form it cannot change without loss; then nothing is
-// written.
+// holds our entry in a form it cannot change without loss, and without Force an
+// entry of our name that Berth did not make; then nothing is written.
 // No token is ever written, only the name of the variable that holds it.
 //
 // Plan is pure. Apply replaces the file by a rename, so that a reader sees the
@@ -110,6 +110,8 @@ type Registration struct {
 	File    string // what Apply changes
 	Snippet string // what Apply puts there, in the file's own format
 	Notes   []string
+	// Force has Apply replace an entry named berth that Berth did not make.
+	Force bool
 
 	edit    func(old []byte) ([]byte, error)
 	find    func(text []byte) (*Entry, error)

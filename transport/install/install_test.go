@@ -153,7 +153,7 @@ func TestClaudeFileKeepsEverythingElse(t *testing.T) {
   "mcpServers": {
     "berth": {
       "timeout": 600000,
-      "command": "old",
+      "command": "/old/berth",
       "args": ["stdio"],
       "headers": { "X-Team": "a", "authorization": "Bearer literal" }
     },
@@ -204,7 +204,7 @@ func TestCodexFileKeepsEverythingElse(t *testing.T) {
 		{"other tables and comments", bridge, "model = \"x\"\n\n[mcp_servers.other] # o\ncommand = \"y\"\n\n# the end\n",
 			"model = \"x\"\n\n[mcp_servers.other] # o\ncommand = \"y\"\n\n# the end\n\n" + table},
 		{"our table, replaced in its place", overHTTP,
-			"a = 1\n\n[mcp_servers.berth] # berth\n# mine\ncommand = \"old\"\nargs = [\n  \"stdio\", # bridge\n  \"]\",\n]\ntool_timeout_sec = 200 # long\n\n[mcp_servers.berth.tools.x]\napproval_mode = \"auto\"\n\n# about z\n[z]\ncommand = \"z\"\n",
+			"a = 1\n\n[mcp_servers.berth] # berth\n# mine\ncommand = \"/old/berth\"\nargs = [\n  \"stdio\", # bridge\n  \"]\",\n]\ntool_timeout_sec = 200 # long\n\n[mcp_servers.berth.tools.x]\napproval_mode = \"auto\"\n\n# about z\n[z]\ncommand = \"z\"\n",
 			"a = 1\n\n[mcp_servers.berth] # berth\nurl = \"http://127.0.0.1:7420/mcp\"\nbearer_token_env_var = \"BERTH_TOKEN\"\n# mine\ntool_timeout_sec = 200 # long\n\n[mcp_servers.berth.tools.x]\napproval_mode = \"auto\"\n\n# about z\n[z]\ncommand = \"z\"\n"},
 		{"our table at the end without a line break", bridge, "[ mcp_servers . \"berth\" ]\ncommand = \"\"\"\nold\n\"\"\"", "[ mcp_servers . \"berth\" ]\ncommand = \"/bin/berth\"\nargs = [\"stdio\"]\n"},
 		{"an empty table of ours at the end", bridge, "[mcp_servers.berth]", table},
@@ -215,6 +215,7 @@ func TestCodexFileKeepsEverythingElse(t *testing.T) {
 			o := tt.options
 			o.Home = t.TempDir()
 			r := plan(t, "codex", o)
+			r.Force = strings.Contains(tt.old, `"""`) // an entry that says nothing of Berth
 			if tt.old != "" {
 				write(t, r.File, tt.old, 0o600)
 			}

@@ -2,6 +2,7 @@ package install
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,7 +77,7 @@ func TestCommentsAndUnknownContentStay(t *testing.T) {
 			"{\n  // nothing yet\n}\n",
 			"{\n  // nothing yet\n\n  \"mcpServers\": {\n    \"berth\": {\n      \"type\": \"stdio\",\n      \"command\": \"/b\",\n      \"args\": [\n        \"stdio\"\n      ]\n    }\n  }\n}\n"},
 		{"an entry of the other way, and what else it holds", "opencode", remote,
-			"{\n  \"mcp\": {\n    /* ours */\n    \"berth\": {\"type\": \"local\", \"command\": [\"berth\"], \"enabled\": false, \"timeout\": 9}\n  }\n}",
+			"{\n  \"mcp\": {\n    /* ours */\n    \"berth\": {\"type\": \"local\", \"command\": [\"berth\", \"stdio\"], \"enabled\": false, \"timeout\": 9}\n  }\n}",
 			"{\n  \"mcp\": {\n    /* ours */\n    \"berth\": {\n      \"type\": \"remote\",\n      \"enabled\": false,\n      \"timeout\": 9,\n      \"url\": \"http://h/mcp\",\n      \"headers\": {\n        \"Authorization\": \"Bearer {env:BERTH_TOKEN}\"\n      },\n      \"oauth\": false\n    }\n  }\n}"},
 		{"back to the bridge", "opencode", bridge, `{"mcp": {"berth": {"type": "remote", "url": "x", "oauth": false, "headers": {}}}}`,
 			`{"mcp": {"berth": {"type": "local", "command": ["/b", "stdio"]}}}`},
@@ -91,6 +92,7 @@ func TestCommentsAndUnknownContentStay(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := plan(t, tt.client, tt.options)
+			r.Force = strings.Contains(tt.old, `"url": "x"`) // of another broker, as far as anybody can see
 			r.File = filepath.Join(t.TempDir(), "file.json")
 			if err := os.WriteFile(r.File, []byte(tt.old), 0o600); err != nil {
 				t.Fatal(err)
@@ -169,4 +171,75 @@ func FuzzCommentedEdit(f *testing.F) {
 			t.Fatalf("a comment is lost:\n%s\nbecame\n%s", old, out)
 		}
 	})
+}
+
+// TestSomebodysOwnEntryIsNotReplacedUnasked: an entry named berth that starts, or
+// connects to, something else.
+func TestSomebodysOwnEntryIsNotReplacedUnasked(t *testing.T) {
+	secret := "ghp_0123456789abcdefghijklmnopqrstuvwxyzA"
+	for _, client := range Clients() {
+		for name, tt := range map[string]struct {
+			options Options
+			entry   Entry
+			foreign bool
+		}{
+			"another program":            {bridge, Entry{Command: []string{"node", "mine.js", "--token=" + secret}}, true},
+			"another way of berth":       {bridge, Entry{Command: []string{"berth", "serve"}}, true},
+			"another address":            {overHTTP, Entry{URL: "http://example.com/mcp"}, true},
+			"an address before a bridge": {bridge, Entry{URL: "http://127.0.0.1:7420/mcp"}, true},
+			"another berth":              {bridge, Entry{Command: []string{"/old/berth", "stdio", "--profile", "full"}}, false},
+			"this program, once renamed": {Options{BerthPath: "/bin/b2"}, Entry{Command: []string{"/bin/b2", "stdio"}}, false},
+			"another profile over HTTP":  {overHTTP, Entry{URL: "http://127.0.0.1:7420/mcp/full"}, false},
+			"a bridge before an address": {overHTTP, Entry{Command: []string{"berth", "stdio"}}, false},
+		} {
+			t.Run(client+", "+name, func(t *testing.T) {
+				o := tt.options
+				o.Home = t.TempDir()
+				r := plan(t, client, o)
+				old := fileWith(client, tt.entry)
+				write(t, r.File, old, 0o600)
+				_, err := r.Apply()
+				var refused *ForeignError
+				if errors.As(err, &refused) != tt.foreign || !tt.foreign && err != nil {
+					t.Fatalf("%v", err)
+				}
+				if !tt.foreign {
+					return
+				}
+				if read(t, r.File) != old || refused.Has == refused.Wanted || strings.Contains(refused.Has+err.Error(), secret) {
+					t.Fatalf("%+v, and the file says\n%s", refused, read(t, r.File))
+				}
+				r.Force = true
+				apply(t, r, true)
+				apply(t, r, false)
+			})
+		}
+	}
+}
+
+// fileWith is a client's file with an entry named berth.
+func fileWith(client string, e Entry) string {
+	words := make([]string, len(e.Command))
+	for i, w := range e.Command {
+		words[i] = string(jsonText(w))
+	}
+	list := strings.Join(words, ", ")
+	command, args := "", ""
+	if len(words) > 0 {
+		command, args = words[0], strings.Join(words[1:], ", ")
+	}
+	switch {
+	case client == "codex" && e.URL != "":
+		return "[mcp_servers.berth]\nurl = \"" + e.URL + "\"\n"
+	case client == "codex":
+		return "[mcp_servers.berth]\ncommand = " + command + "\nargs = [" + args + "]\n"
+	case client == "opencode" && e.URL != "":
+		return `{"mcp": {"berth": {"type": "remote", "url": "` + e.URL + `"}}}`
+	case client == "opencode":
+		return `{"mcp": {"berth": {"type": "local", "command": [` + list + `]}}}`
+	case e.URL != "":
+		key := map[bool]string{true: "httpUrl", false: "url"}[client == "gemini"]
+		return `{"mcpServers": {"berth": {"` + key + `": "` + e.URL + `"}}}`
+	}
+	return `{"mcpServers": {"berth": {"command": ` + command + `, "args": [` + args + `]}}}`
 }

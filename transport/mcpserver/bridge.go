@@ -44,6 +44,8 @@ type Bridge struct {
 	// Surface writes the bridge's own refusals of calls; nil where the profile is
 	// no surface's.
 	Surface *catalog.Surface
+	// ErrorsAsRPC gives the client a JSON-RPC error for each error result.
+	ErrorsAsRPC bool
 
 	Transport   http.RoundTripper // nil: direct connections, no proxy
 	Grace       time.Duration     // for running requests after the input's end; 10 s

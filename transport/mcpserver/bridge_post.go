@@ -246,7 +246,7 @@ func (r *bridge) pass(msg jsonrpc.Message, resp *http.Response, data []byte, f *
 		r.say(data)
 		return false
 	}
-	r.answer(f, data)
+	r.answer(f, r.errorOf(msg, got, data))
 	if msg.Method == "initialize" && resp.Header.Get(headerSession) != "" && got.Result != nil {
 		r.listen() // not before the client has its answer
 	}

@@ -433,7 +433,7 @@ func TestListIsPaged(t *testing.T) {
 		}
 		f := serve(t, newFakeBroker(t, many), nil)
 		defer f.stop()
-		names, cursor := 0, ""
+		names, cursor, once := 0, "", map[string]bool{}
 		for page := 0; page == 0 || cursor != ""; page++ {
 			params := ""
 			if cursor != "" {
@@ -452,9 +452,23 @@ func TestListIsPaged(t *testing.T) {
 				t.Fatalf("page %d has %d tools", page, n)
 			}
 			names, cursor = names+len(got.Result.Tools), got.Result.NextCursor
+			for _, tool := range got.Result.Tools {
+				once[tool.Name] = true
+			}
 		}
-		if want := 2*catalog.PageSize + 1; names != want { // and job_status
-			t.Errorf("%d tools, want %d", names, want)
+		if want := 2*catalog.PageSize + 1; names != want || len(once) != want { // and job_status
+			t.Errorf("%d tools, %d of them different, want %d", names, len(once), want)
+		}
+		list := func(params string) string {
+			return f.ask(t, "/mcp/many", "", `{"jsonrpc":"2.0","id":1,"method":"tools/list"`+params+`}`)
+		}
+		if bare, empty := list(""), list(`,"params":{}`); bare != empty {
+			t.Error("absent params are answered otherwise than empty ones")
+		}
+		for _, cursor := range []string{"abc", "-1", "100000", "1.5"} {
+			if text := list(`,"params":{"cursor":"` + cursor + `"}`); !strings.Contains(text, `"code":-32602`) {
+				t.Errorf("the cursor %s is answered with %.300s", cursor, text)
+			}
 		}
 	})
 }

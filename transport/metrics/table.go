@@ -16,7 +16,7 @@ var Table = []Metric{
 	{"berth_build_info", "gauge", []string{"version"}, "1, with the version that runs."},
 
 	{"berth_calls_total", "counter", []string{"backend", "outcome"}, "Calls that ended, by outcome: ok, tool_error, rpc_error, job, cancelled or the refusal's code."},
-	{"berth_refusals_total", "counter", []string{"code"}, "Refusals by code, of calls that were handed to a backend's queue and of those that were refused before."},
+	{"berth_refusals_total", "counter", []string{"code"}, "Refusals by code, of calls that were handed to a backend's queue and of those that were refused before; and of requests that were turned away before any handler saw them, such as unauthorized."},
 	{"berth_queue_wait_seconds", "histogram", []string{"backend"}, "Time between the offer of a call and its start."},
 	{"berth_run_seconds", "histogram", []string{"backend"}, "Time between the start of a call and its answer."},
 	{"berth_bytes_in_flight", "gauge", nil, "Bytes of arguments of the calls that wait or run."},

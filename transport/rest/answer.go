@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -170,34 +169,6 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func badRequest(code broker.Code, message string, detail map[string]any) error {
 	return &refused{status: http.StatusBadRequest, refusal: broker.Refuse(code, message, detail)}
-}
-
-// decode reads one JSON object into v. Keys match in any letter case, unknown
-// ones are passed over (contracts/native.md sections 1.7 and 21). No body at
-// all is an empty object.
-func decode(body io.Reader, v any) error {
-	dec := json.NewDecoder(body)
-	err := dec.Decode(v)
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	if err == nil {
-		if _, more := dec.Token(); errors.Is(more, io.EOF) {
-			return nil
-		} else if err = more; err == nil {
-			err = errors.New("something follows the JSON object")
-		}
-	}
-	// The decoder's own text may quote the body, so only the place is told.
-	message := "The body is not one JSON object."
-	var wrongType *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	if errors.As(err, &wrongType) && wrongType.Field != "" {
-		message = fmt.Sprintf("The field %s must be of type %s.", wrongType.Field, wrongType.Type)
-	} else if errors.As(err, &syntax) {
-		message = fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.Offset)
-	}
-	return &refused{status: http.StatusBadRequest, word: "DeserializationError", refusal: broker.Refuse(broker.CodeInvalidArguments, message, nil)}
 }
 
 // number reads a whole number of the query. What is outside [low, high] is

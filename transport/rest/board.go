@@ -35,7 +35,10 @@ func (a *api) readBoard(r *http.Request) (any, error) {
 		return nil, err
 	}
 	query := r.URL.Query()
-	q := board.Query{RoomKey: query.Get("room"), ParticipantKey: query.Get("participant"), Full: query.Get("full") == "true"}
+	q := board.Query{RoomKey: query.Get("room"), ParticipantKey: query.Get("participant")}
+	if q.Full, err = truth(r, "full"); err != nil {
+		return nil, err
+	}
 	if q.Limit, err = number(r, "limit", board.DefaultLimit, 1, board.MaxLimit); err != nil {
 		return nil, err
 	}

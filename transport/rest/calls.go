@@ -41,6 +41,14 @@ func (a *api) call(w http.ResponseWriter, r *http.Request) {
 	defer out.stop() // also when what follows panics
 	answer := a.run(r.Context(), caller, request)
 	out.stop()
+	over := a.Guard.Over(r.Context())
+	switch {
+	case over != nil && !out.begun:
+		a.fail(w, r, over)
+		return
+	case over != nil:
+		answer = CallAnswer{Refusal: over.JSON()}
+	}
 	if out.begun {
 		writeRest(w, answer)
 		return

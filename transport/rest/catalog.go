@@ -94,6 +94,10 @@ type SkippedVerb struct {
 // catalog answers with the whole registry. Tokens are counted when the query
 // asks for them: counting loads a vocabulary.
 func (a *api) catalog(r *http.Request) (any, error) {
+	counted, err := truth(r, "tokens")
+	if err != nil {
+		return nil, err
+	}
 	snapshot := a.Calls.Catalog()
 	full, ok := a.seen(r, snapshot, catalog.Full)
 	if !ok {
@@ -106,7 +110,7 @@ func (a *api) catalog(r *http.Request) (any, error) {
 	out := CatalogPage{Generation: snapshot.Generation(), Digest: snapshot.Digest(), Tier: a.Tier, TierSource: a.TierSource,
 		Profiles: snapshot.Selections(), Quarantined: []Quarantined{}, Pending: list(full.Pending())}
 	costs := full.Costs()
-	if r.URL.Query().Get("tokens") != "true" {
+	if !counted {
 		costs = nil
 	}
 	var records []Record

@@ -10,10 +10,13 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"berth/actors"
 	"berth/broker"
 	"berth/broker/credential"
+	"berth/broker/drain"
 	"berth/transport/httpguard"
 	"berth/transport/rest"
 )
@@ -233,4 +236,60 @@ func TestACallIsMadeWithinItsCredentialsProfilesAndShares(t *testing.T) {
 			t.Errorf("%+v", r.Call)
 		}
 	}
+}
+
+// TestAWaitEndsWithItsCredential: what a request waited for is not shown to who
+// holds a credential that was revoked meanwhile.
+func TestAWaitEndsWithItsCredential(t *testing.T) {
+	for name, tt := range map[string]struct {
+		method, path, body string
+		keepAlive          time.Duration
+		status             int
+	}{
+		"for a job":                        {"GET", "/api/v1/jobs/job_1?waitSeconds=50", "", time.Minute, 401},
+		"for an idle backend":              {"POST", "/api/v1/backends/files/drain?waitSeconds=50", `{"Reason":"r"}`, time.Minute, 401},
+		"for a call":                       {"POST", "/api/v1/calls", `{"Name":"files__read","Arguments":{"path":"p"}}`, time.Minute, 401},
+		"for a call that was kept waiting": {"POST", "/api/v1/calls", `{"Name":"files__read","Arguments":{"path":"p"}}`, time.Second, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(t)
+				f.jobs = []broker.Job{job("job_1", broker.JobRunning, 0)}
+				f.do = func(ctx context.Context, _ actors.Request) actors.Reply {
+					<-ctx.Done()
+					j := job("job_1", broker.JobRunning, 0)
+					return actors.Reply{Job: &j}
+				}
+				life, revoke := context.WithCancel(t.Context())
+				counted := map[broker.Code]int{}
+				guard := httpguard.New(httpguard.Options{
+					Authenticate: func(httpguard.Kind, string) (broker.Caller, bool) {
+						return broker.Caller{Principal: broker.LocalOperator, Life: life}, life.Err() == nil
+					},
+					Counted: func(code broker.Code) { counted[code]++ },
+				})
+				h := f.handler(nil, func(o *rest.Options) { o.Guard, o.KeepAlive, o.Drains = guard, tt.keepAlive, slowDrains{} })
+				time.AfterFunc(3*time.Second, revoke)
+				began := time.Now()
+				status, body := ask(t, h, tt.method, tt.path, tt.body)
+				if took := time.Since(began); took < 3*time.Second || took > 8*time.Second {
+					t.Errorf("it ended after %s", took)
+				}
+				if status != tt.status || !strings.Contains(strings.ToLower(body), `"code":"unauthorized"`) || strings.Contains(body, "job_1") {
+					t.Errorf("status %d, body %s", status, body)
+				}
+				if counted[broker.CodeUnauthorized] != 1 {
+					t.Errorf("counted %v", counted)
+				}
+			})
+		})
+	}
+}
+
+// slowDrains are backends that never become idle.
+type slowDrains struct{ fakeDrains }
+
+func (slowDrains) Idle(ctx context.Context, was drain.Drained) (drain.Drained, error) {
+	<-ctx.Done()
+	return was, nil
 }

@@ -178,8 +178,8 @@ func (a *api) dispatch(r *http.Request) (any, error) {
 		return nil, errors.Join(errors.New("dispatch answered with no job"), err)
 	}
 	job, err := a.awaitEnd(r, accepted.JobID, time.Duration(seconds)*time.Second)
-	if r.Context().Err() != nil { // the credential ended, or nobody is there to read this
-		return nil, broker.Refuse(broker.CodeUnauthorized, "This request carries no valid credential any more; what it was accepted as goes on.", nil)
+	if over := a.Guard.Over(r.Context()); over != nil {
+		return nil, over
 	}
 	if err != nil {
 		return answered{http.StatusAccepted, record}, nil // it is there, whatever could not be read of it since

@@ -48,7 +48,11 @@ func (a *api) changing(r *http.Request, seconds int, make func(context.Context, 
 	defer cancel()
 	c := change{backend: r.PathValue("name"), reason: body.Reason, wait: wait}
 	c.who, _ = httpguard.Principal(r.Context())
-	return make(r.Context(), c)
+	done, err := make(r.Context(), c)
+	if over := a.Guard.Over(r.Context()); over != nil {
+		return nil, over
+	}
+	return done, err
 }
 
 func (a *api) drainBackend(r *http.Request) (any, error) {

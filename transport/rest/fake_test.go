@@ -213,7 +213,12 @@ type fakeJournal struct{ err error }
 
 func (j fakeJournal) Stats(context.Context) (any, error) { return map[string]int{"Commits": 3}, j.err }
 func (j fakeJournal) Check(context.Context) (any, error) {
-	return map[string]any{"Success": true, "Clean": true, "Problems": []string{}}, j.err
+	return map[string]any{"Success": true, "Clean": true, "Problems": []string{}, "Unseen": []string{}}, j.err
+}
+
+func (j fakeJournal) LookAt(ctx context.Context) (any, error) {
+	_, bounded := ctx.Deadline()
+	return map[string]any{"Success": true, "Clean": true, "Problems": []string{}, "Unseen": []string{fmt.Sprint("bounded ", bounded)}}, j.err
 }
 
 // fakeInspect gives what it has.

@@ -55,8 +55,13 @@ func (a *api) dump(w http.ResponseWriter, r *http.Request) {
 		notFound(w, r)
 		return
 	}
+	results, err := truth(r, "results")
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	if err := a.Inspect.Dump(r.Context(), prompt{w}, r.URL.Query().Get("results") == "true"); err != nil {
+	if err := a.Inspect.Dump(r.Context(), prompt{w}, results); err != nil {
 		a.Log.Warn("a dump of the journal was not delivered whole", slog.Any("error", err))
 		panic(http.ErrAbortHandler) // a status was sent: only a cut tells the reader
 	}

@@ -72,3 +72,16 @@ func TestADownloadSaysHowItEnded(t *testing.T) {
 		})
 	}
 }
+
+func TestALookAtTheJournalIsBounded(t *testing.T) {
+	for path, want := range map[string]string{
+		"/api/v1/journal/check":                    `"Unseen":[]`,
+		"/api/v1/journal/check?withinSeconds=0":    `"Unseen":[]`,
+		"/api/v1/journal/check?withinSeconds=5":    `"Unseen":["bounded true"]`,
+		"/api/v1/journal/check?withinSeconds=5000": `"Unseen":["bounded true"]`,
+	} {
+		if status, body := ask(t, newFake(t).handler(nil), "GET", path, ""); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: status %d, %s", path, status, body)
+		}
+	}
+}

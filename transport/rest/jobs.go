@@ -80,6 +80,9 @@ func (a *api) job(r *http.Request) (any, error) {
 		return nil, err
 	}
 	job, err := a.awaitJob(r, r.PathValue("id"), time.Duration(seconds)*time.Second)
+	if over := a.Guard.Over(r.Context()); over != nil {
+		return nil, over
+	}
 	if err != nil {
 		return nil, a.unread(err)
 	}
@@ -136,7 +139,7 @@ func (a *api) awaitJob(r *http.Request, id string, wait time.Duration) (broker.J
 		case <-timer.C:
 			stop()
 			return a.Jobs.Job(id)
-		case <-r.Context().Done(): // the caller left; what is written goes nowhere
+		case <-r.Context().Done(): // the caller left, or his credential ended
 			stop()
 			return job, nil
 		}

@@ -34,6 +34,7 @@ type (
 	checkReport  struct {
 		Success, Clean bool
 		Problems       []struct{ Kind, ID, Detail string }
+		Unseen         []string // parts that were not looked at; empty: everything was
 	}
 	explanation struct {
 		JobID       string `json:"JobId"`
@@ -130,12 +131,13 @@ var documents = joined(map[string]document{
 	"POST /api/v1/jobs/{id}/cancel": {Answer: Job{}, Body: cancelRequest{}},
 	"POST /api/v1/calls":            {Answer: CallAnswer{}, Body: CallRequest{}},
 	"GET /api/v1/journal/stats":     {Answer: journalStats{}},
-	"GET /api/v1/journal/check":     {Answer: checkReport{}},
-	"GET /api/v1/journal/dump":      {Media: "application/x-ndjson", Query: []param{{Name: "results", Type: "boolean", Says: "With the results of the jobs."}}},
-	"GET /api/v1/backup":            {Media: "application/zip"},
-	"POST /api/v1/token/rotate":     {Answer: Rotated{}},
-	"GET /api/v1/status/health":     {Answer: Health{}},
-	"GET /api/v1/inbox":             {Answer: inboxItems{}},
+	"GET /api/v1/journal/check": {Answer: checkReport{}, Query: []param{{Name: "withinSeconds", Type: "integer",
+		Says: "Looks as far as it comes in 1 to 60 seconds, without the pages, which writes would wait for; Unseen names what was left out. 0, or without it: everything."}}},
+	"GET /api/v1/journal/dump":  {Media: "application/x-ndjson", Query: []param{{Name: "results", Type: "boolean", Says: "With the results of the jobs."}}},
+	"GET /api/v1/backup":        {Media: "application/zip"},
+	"POST /api/v1/token/rotate": {Answer: Rotated{}},
+	"GET /api/v1/status/health": {Answer: Health{}},
+	"GET /api/v1/inbox":         {Answer: inboxItems{}},
 	"GET /api/v1/events": {Answer: eventPage{}, Query: append([]param{
 		{Name: "eventType", Type: "string", Says: "Only events of this type, such as job.failed."},
 		{Name: "entityType", Type: "string", Says: "Only events of such an entity, such as job."},

@@ -72,6 +72,9 @@ type Accepter interface {
 type Journal interface {
 	Stats(ctx context.Context) (any, error)
 	Check(ctx context.Context) (any, error)
+	// LookAt is Check as far as it comes until ctx ends; its value says what was
+	// not looked at.
+	LookAt(ctx context.Context) (any, error)
 }
 
 // Credentials makes and ends credentials; *credential.Desk satisfies it.
@@ -153,6 +156,8 @@ type Options struct {
 	// comes from.
 	Tier, TierSource string
 
+	// Configuration is the file that the broker was started with; empty: none.
+	Configuration string
 	// Version is the broker's, RuntimeID names its life, Started its begin.
 	Version   string
 	RuntimeID string

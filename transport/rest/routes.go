@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -120,7 +121,7 @@ func (a *api) mux() http.Handler {
 		if r.Scope == Everyone {
 			continue
 		}
-		mux.Handle(r.Method+" "+r.Path, a.admit(r, a.readBody(r.maxBody, r.handler(a))))
+		mux.Handle(r.Method+" "+r.Path, a.admit(r, a.typed(r, a.readBody(r.maxBody, r.handler(a)))))
 		if !slices.Contains(methods, r.Method) {
 			methods = append(methods, r.Method)
 		}
@@ -141,6 +142,29 @@ func (a *api) mux() http.Handler {
 		notFound(w, r)
 	}))
 	return mux
+}
+
+// typed refuses a request whose query has a boolean or a number that is none, as
+// the document of its route types them.
+func (a *api) typed(route Route, next http.Handler) http.Handler {
+	params := documents[route.Method+" "+route.Path].Query
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, p := range params {
+			var err error
+			switch {
+			case p.Header:
+			case p.Type == "boolean":
+				_, err = truth(r, p.Name)
+			case p.Type == "integer":
+				_, err = number(r, p.Name, 0, math.MinInt, math.MaxInt)
+			}
+			if err != nil {
+				a.fail(w, r, err)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // pathCalls is where the call itself is judged, not its method.

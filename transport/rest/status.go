@@ -17,7 +17,7 @@ import (
 func (a *api) status(r *http.Request) (any, error) {
 	now := a.Now()
 	s := Status{Version: a.Version, RuntimeID: a.RuntimeID, StartedUTC: broker.FormatTime(a.Started),
-		UptimeSeconds: int64(now.Sub(a.Started).Seconds())}
+		UptimeSeconds: int64(now.Sub(a.Started).Seconds()), ConfigurationFile: text(a.Configuration)}
 	s.Counts.Sessions = a.sessionCount()
 	s.Counts.Backends = map[actors.BackendState]int{}
 	for _, b := range a.Views.Backends(r.Context()) {

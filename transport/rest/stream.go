@@ -75,7 +75,11 @@ func (a *api) openStream(w http.ResponseWriter, r *http.Request) (*stream, []bro
 	if a.Journalled == nil {
 		return nil, nil, broker.Refuse(broker.CodeNotFound, "This broker has no journal to look at.", nil)
 	}
-	s := &stream{sse: sse{w, a.StreamWrite}, api: a, changes: r.URL.Query().Get("live") == "true"}
+	changes, err := truth(r, "live")
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &stream{sse: sse{w, a.StreamWrite}, api: a, changes: changes}
 	cursor := r.Header.Get("Last-Event-ID")
 	if given := r.URL.Query().Get("cursor"); given != "" && cursor == "" {
 		cursor = given // a page that reconnects repeats its address, and the header is newer

@@ -21,6 +21,9 @@ type Status struct {
 	// UptimeSeconds is whole seconds.
 	UptimeSeconds int64
 	Counts        Counts
+	// ConfigurationFile is the file that the broker was started with; null: it
+	// was started without one.
+	ConfigurationFile *string
 	// What the verb `status` answers; left out where nobody tells it.
 	*status.Report
 }

@@ -3,6 +3,7 @@ package runtime
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -98,15 +99,26 @@ func (m Mission) last(argv []string, instead ...string) Plan {
 	return Plan{Argv: append(argv, instead...), Stdin: m.Prompt}
 }
 
-// servers is an MCP configuration with the broker alone; reference is how the
-// program writes a variable.
-func (m Mission) servers(reference string, extra map[string]any) string {
-	server := map[string]any{"url": m.MCP, "headers": map[string]string{"Authorization": "Bearer " + reference}}
-	for k, v := range extra {
-		server[k] = v
+// server is the broker as an MCP server; address is the member with its URL, and
+// reference is how the program writes a variable.
+func (m Mission) server(address, reference string, more map[string]any) map[string]any {
+	server := map[string]any{address: m.MCP, "headers": map[string]string{"Authorization": "Bearer " + reference}}
+	maps.Copy(server, more)
+	return map[string]any{"berth": server}
+}
+
+// file is a configuration as a program reads it.
+func file(path string, hidden bool, config map[string]any) []File {
+	raw, _ := json.MarshalIndent(config, "", "  ") // strings and numbers only
+	return []File{{Path: path, Content: string(raw) + "\n", Hidden: hidden}}
+}
+
+// address is the captain's own address of its provider; empty: the usual one.
+func (m Mission) address() string {
+	if m.Captain.APIBaseURL == nil {
+		return ""
 	}
-	raw, _ := json.MarshalIndent(map[string]any{"mcpServers": map[string]any{"berth": server}}, "", "  ") // strings only
-	return string(raw) + "\n"
+	return *m.Captain.APIBaseURL
 }
 
 func claude(m Mission) (Plan, *broker.Refusal) {
@@ -115,7 +127,7 @@ func claude(m Mission) (Plan, *broker.Refusal) {
 		when(m.MCP != "", "--mcp-config", config), flag("--model", m.Captain.Model), when(m.Unattended, "--dangerously-skip-permissions"))
 	plan := m.last(argv)
 	if m.MCP != "" {
-		plan.Files = []File{{Path: config, Content: m.servers("${"+TokenVariable+"}", map[string]any{"type": "http"})}}
+		plan.Files = file(config, false, map[string]any{"mcpServers": m.server("url", "${"+TokenVariable+"}", map[string]any{"type": "http"})})
 	}
 	return plan, nil
 }
@@ -144,10 +156,19 @@ func gemini(m Mission) (Plan, *broker.Refusal) {
 		mode = "yolo"
 	}
 	plan := Plan{Argv: slices.Concat([]string{"gemini"}, flag("--model", m.Captain.Model), []string{"--approval-mode", mode, "--output-format", "stream-json", "-p", m.Prompt})}
+	if m.Unattended { // else it asks in a directory that it does not know, whatever the mode
+		plan.Env = append(plan.Env, "GEMINI_CLI_TRUST_WORKSPACE=true")
+	}
+	settings := map[string]any{}
 	if m.MCP != "" {
+		settings["mcpServers"] = m.server("httpUrl", "${"+TokenVariable+"}", nil)
+	}
+	if m.address() != "" { // else it takes the address for a gateway's, and no key
+		settings["security"] = map[string]any{"auth": map[string]any{"selectedType": "gemini-api-key"}}
+	}
+	if len(settings) > 0 {
 		config := path.Join(m.Scratch, "gemini-settings.json")
-		server := strings.Replace(m.servers("${"+TokenVariable+"}", nil), `"url"`, `"httpUrl"`, 1)
-		plan.Files, plan.Env = []File{{Path: config, Content: server}}, []string{"GEMINI_CLI_SYSTEM_SETTINGS_PATH=" + config}
+		plan.Files, plan.Env = file(config, false, settings), append(plan.Env, "GEMINI_CLI_SYSTEM_SETTINGS_PATH="+config)
 	}
 	return plan, nil
 }
@@ -155,20 +176,38 @@ func gemini(m Mission) (Plan, *broker.Refusal) {
 func cursor(m Mission) (Plan, *broker.Refusal) {
 	plan := Plan{Argv: slices.Concat([]string{"cursor-agent", "--print"}, flag("--model", m.Captain.Model), []string{"--force", "--trust", "--output-format", "stream-json"}), Stdin: m.Prompt}
 	if m.MCP != "" {
-		plan.Files = []File{{Path: path.Join(m.Worktree, ".cursor", "mcp.json"), Content: m.servers("${env:"+TokenVariable+"}", nil), Hidden: true}}
+		plan.Files = file(path.Join(m.Worktree, ".cursor", "mcp.json"), true, map[string]any{"mcpServers": m.server("url", "${env:"+TokenVariable+"}", nil)})
 	}
 	return plan, nil
 }
 
 func openCode(m Mission) (Plan, *broker.Refusal) {
 	plan := Plan{Argv: slices.Concat([]string{"opencode", "run"}, flag("-m", m.Captain.Model), []string{"--format", "json"}, flag("--variant", m.Captain.ReasoningEffort)), Stdin: m.Prompt}
+	settings := map[string]any{}
 	if m.MCP != "" {
+		settings["mcp"] = m.server("url", "{env:"+TokenVariable+"}", map[string]any{"type": "remote", "enabled": true})
+	}
+	if vendor := Vendor(m.Captain); vendor != "" && m.address() != "" {
+		settings["provider"] = map[string]any{vendor: map[string]any{"options": map[string]any{"baseURL": m.address()}}}
+	}
+	if len(settings) > 0 {
 		config := path.Join(m.Scratch, "opencode.json")
-		raw, _ := json.MarshalIndent(map[string]any{"mcp": map[string]any{"berth": map[string]any{"type": "remote", "url": m.MCP, "enabled": true,
-			"headers": map[string]string{"Authorization": "Bearer {env:" + TokenVariable + "}"}}}}, "", "  ") // strings only
-		plan.Files, plan.Env = []File{{Path: config, Content: string(raw) + "\n"}}, []string{"OPENCODE_CONFIG=" + config}
+		plan.Files, plan.Env = file(config, false, settings), []string{"OPENCODE_CONFIG=" + config}
 	}
 	return plan, nil
+}
+
+// Vendor is the part of the name of a captain's model before its slash; empty:
+// the name has none.
+func Vendor(c dispatch.Captain) string {
+	if c.Model == nil {
+		return ""
+	}
+	vendor, _, named := strings.Cut(*c.Model, "/")
+	if !named {
+		return ""
+	}
+	return vendor
 }
 
 // The ways in which a custom command gets its prompt.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -72,6 +73,41 @@ func TestConfigurationsNameTheVariableOnly(t *testing.T) {
 		}
 		if inside := strings.HasPrefix(f.Path, "/w/"); inside != f.Hidden {
 			t.Errorf("%s: %s is hidden: %v", runtime, f.Path, f.Hidden)
+		}
+	}
+}
+
+func TestAnAddressOfTheProviderIsToldWhereAVariableIsNotEnough(t *testing.T) {
+	own := func(model string) func(*Mission) {
+		return func(m *Mission) { m.Captain.APIBaseURL, m.Captain.Model = text("https://h/x"), &model }
+	}
+	for _, tt := range []struct {
+		runtime     dispatch.Runtime
+		model, want string
+	}{
+		{dispatch.OpenCode, "anthropic/big", `{"provider":{"anthropic":{"options":{"baseURL":"https://h/x"}}}}`}, {dispatch.OpenCode, "big", ""}, {dispatch.OpenCode, "", ""},
+		{dispatch.Gemini, "big", `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`}, {dispatch.ClaudeCode, "big", ""}, {dispatch.Codex, "big", ""}, {dispatch.Cursor, "big", ""},
+	} {
+		plan, refusal := For(mission(tt.runtime, own(tt.model)))
+		got := ""
+		if len(plan.Files) > 0 {
+			var config bytes.Buffer
+			if err := json.Compact(&config, []byte(plan.Files[0].Content)); err != nil || len(plan.Env) == 0 {
+				t.Errorf("%s: %v, %v", tt.runtime, err, plan.Env)
+			}
+			got = config.String()
+		}
+		if refusal != nil || got != tt.want {
+			t.Errorf("%s of %q: %s, %v", tt.runtime, tt.model, got, refusal)
+		}
+	}
+}
+
+func TestGeminiIsToldToTrustWhereNobodyIsAsked(t *testing.T) {
+	for unattended, want := range map[bool]bool{true: true, false: false} {
+		plan, _ := For(mission(dispatch.Gemini, func(m *Mission) { m.Unattended = unattended }))
+		if got := slices.Contains(plan.Env, "GEMINI_CLI_TRUST_WORKSPACE=true"); got != want {
+			t.Errorf("unattended %v: %v", unattended, plan.Env)
 		}
 	}
 }

@@ -45,9 +45,10 @@ type Options struct {
 	// AgentWake is what the configuration says; the zero value has no participant
 	// and starts nothing.
 	AgentWake AgentWake
-	// Team lets everybody acknowledge without a participant key inside their
-	// tenant; otherwise only a global administrator does.
-	Team bool
+	// Team says whether everybody may acknowledge without a participant key
+	// inside their tenant; otherwise, or when it is nil, only a global
+	// administrator does.
+	Team func() bool
 	// Dispatch adds the verbs that speak to captains and voyages.
 	Dispatch bool
 	// Due is told that a wake should start the process target. It must not block;
@@ -64,7 +65,12 @@ type Board struct {
 }
 
 // New makes a board.
-func New(o Options) *Board { return &Board{opts: o} }
+func New(o Options) *Board {
+	if o.Team == nil {
+		o.Team = func() bool { return false }
+	}
+	return &Board{opts: o}
+}
 
 // Caller is who asks, and when.
 type Caller struct {

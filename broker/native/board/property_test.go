@@ -106,7 +106,7 @@ func shows(room board.Room) string {
 // pass, each principal reads what a list of everything would show it.
 func TestTheBoardIsItsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := board.New(board.Options{Store: newMemory(), Now: func() time.Time { return at }, Random: &sequence{n: 7}, Log: slog.New(slog.DiscardHandler), Team: true})
+		b := board.New(board.Options{Store: newMemory(), Now: func() time.Time { return at }, Random: &sequence{n: 7}, Log: slog.New(slog.DiscardHandler), Team: func() bool { return true }})
 		m := &model{now: at, seen: map[string]time.Time{}}
 		who := rapid.SampledFrom([]broker.Principal{member("t1"), member("t2"), admin, {Tenant: "t1", User: "v", Role: broker.TenantAdministrator}})
 		rooms, keys := rapid.SampledFrom([]string{"fleet", "r.2"}), rapid.SampledFrom([]string{"a", "b"})

@@ -175,7 +175,7 @@ func (b *Board) mark(ctx context.Context, who Caller, id string, may func(Caller
 // mayMark is who may acknowledge what (contracts/native.md section 7).
 func (b *Board) mayMark(who Caller, s stored) error {
 	if who.Participant == "" {
-		if who.all() || b.opts.Team {
+		if who.all() || b.opts.Team() {
 			return nil
 		}
 		return broker.Refuse(broker.CodeGlobalAdministrator, "Without a participant key only a global administrator marks signals as read.",

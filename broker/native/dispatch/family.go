@@ -18,6 +18,8 @@ import (
 // Store keeps records and lists jobs; *journal.Journal satisfies it.
 type Store interface {
 	dispatch.Reader
+	// CountRecords counts what Records would list, as far as the query's limit.
+	CountRecords(q broker.RecordQuery) (int, error)
 	PutAll(ctx context.Context, changes ...broker.RecordChange) ([]broker.Record, error)
 	Jobs(f broker.JobFilter) (broker.JobPage, error)
 }

@@ -66,12 +66,13 @@ func texts[S ~string](of []S) []string {
 }
 
 // listed is the narrowest list of the journal that holds what a query asks for;
-// "" is every record of the kind.
-func listed(kind, state string, q status.Query) string {
+// "" is every record of the kind. exact says that the list has nothing else.
+func listed(kind, state string, q status.Query) (name string, exact bool) {
+	filters := 0
 	for _, narrow := range []struct {
-		kinds []string
+		kinds []string // whose records the filter is for
 		id    string
-		name  func(string) string
+		name  func(string) string // nil: the journal has no such list
 	}{
 		{[]string{dispatch.KindVoyage}, q.JobID, dispatch.OfJob},
 		{[]string{dispatch.KindDock}, q.MissionID, dispatch.OfMission},
@@ -79,12 +80,62 @@ func listed(kind, state string, q status.Query) string {
 		{[]string{dispatch.KindMission}, q.CaptainID, dispatch.OfCaptain},
 		{[]string{dispatch.KindVoyage, dispatch.KindMission, dispatch.KindDock}, q.VesselID, dispatch.OfVessel},
 		{[]string{dispatch.KindVoyage, dispatch.KindMission, dispatch.KindDock, dispatch.KindCaptain}, state, dispatch.InState},
+		{[]string{dispatch.KindVoyage}, q.VoyageID, nil},
+		{[]string{dispatch.KindMission, dispatch.KindCaptain}, q.MissionID, nil},
+		{[]string{dispatch.KindCaptain, dispatch.KindDock}, q.CaptainID, nil},
 	} {
-		if narrow.id != "" && slices.Contains(narrow.kinds, kind) {
-			return narrow.name(narrow.id)
+		if narrow.id == "" || !slices.Contains(narrow.kinds, kind) {
+			continue
+		}
+		filters++
+		if name == "" && narrow.name != nil {
+			name = narrow.name(narrow.id)
 		}
 	}
-	return ""
+	lists := 0
+	if name != "" {
+		lists = 1
+	}
+	return name, filters == lists && q.CreatedAfter.IsZero() && q.CreatedBefore.IsZero()
+}
+
+// maxWalk is how far a page may be from the beginning of its list to be read
+// without the whole list.
+const maxWalk = 10_000
+
+// unlimited is a limit that no list reaches.
+const unlimited = 1 << 30
+
+// pageOf gives a page of a list of the journal, and how many records that has,
+// without reading more than stand before the page; false: it is too far down.
+func pageOf[R dispatch.Stored](f *Family, of string, p broker.PageRequest) (page []R, total int, ok bool, err error) {
+	var zero R
+	q := broker.RecordQuery{Kind: zero.Kind(), Key: of, Newest: !p.OldestFirst, Limit: p.Offset() + p.Size}
+	if q.Limit > maxWalk {
+		return nil, 0, false, nil
+	}
+	raw, err := f.store.Records(q)
+	if err != nil {
+		return nil, 0, true, f.unreadable(err)
+	}
+	for _, r := range raw[min(p.Offset(), len(raw)):] {
+		kept, err := dispatch.Decode[R](r)
+		if err != nil {
+			return nil, 0, true, f.unreadable(err)
+		}
+		page = append(page, kept.Value)
+	}
+	total, err = f.count(zero.Kind(), of)
+	return page, max(total, len(raw)), true, err
+}
+
+// count is how many records a list has; "" is every record of the kind.
+func (f *Family) count(kind, of string) (int, error) {
+	n, err := f.store.CountRecords(broker.RecordQuery{Kind: kind, Key: of, Limit: unlimited})
+	if err != nil {
+		return 0, f.unreadable(err)
+	}
+	return n, nil
 }
 
 // entity lists the records of a kind.
@@ -101,7 +152,21 @@ func entity[R dispatch.Stored](f *Family, plural string, selects func(status.Que
 			}
 			state = known[at]
 		}
-		found, err := list[R](f, listed(kind, state, q))
+		name, exact := listed(kind, state, q)
+		if exact {
+			page, total, ok, err := pageOf[R](f, name, q.Page)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				rows := make([]any, 0, len(page))
+				for _, r := range page {
+					rows = append(rows, row(q, r))
+				}
+				return broker.NewPage(q.Page, rows, total, f.opts.Now().Sub(began)), nil
+			}
+		}
+		found, err := list[R](f, name)
 		if err != nil {
 			return nil, err
 		}
@@ -168,48 +233,52 @@ const maxVoyages = 50
 
 // Standing counts captains, voyages and missions.
 func (f *Family) Standing() (status.Work, error) {
-	captains, err := list[dispatch.Captain](f, "")
-	if err != nil {
-		return status.Work{}, err
+	w := status.Work{MissionsByStatus: map[string]int{}, Voyages: []any{}}
+	for _, c := range []struct {
+		to       *int
+		kind, of string
+	}{
+		{&w.TotalCaptains, dispatch.KindCaptain, ""}, {&w.IdleCaptains, dispatch.KindCaptain, dispatch.InState(string(dispatch.CaptainIdle))},
+		{&w.WorkingCaptains, dispatch.KindCaptain, dispatch.InState(string(dispatch.CaptainWorking))},
+		{&w.StalledCaptains, dispatch.KindCaptain, dispatch.InState(string(dispatch.CaptainStalled))},
+	} {
+		n, err := f.count(c.kind, c.of)
+		if err != nil {
+			return w, err
+		}
+		*c.to = n
 	}
-	w := status.Work{TotalCaptains: len(captains), MissionsByStatus: map[string]int{}, Voyages: []any{}}
-	for _, c := range captains {
-		switch c.Value.State {
-		case dispatch.CaptainIdle:
-			w.IdleCaptains++
-		case dispatch.CaptainWorking:
-			w.WorkingCaptains++
-		case dispatch.CaptainStalled:
-			w.StalledCaptains++
+	for _, s := range dispatch.MissionStatuses() {
+		n, err := f.count(dispatch.KindMission, dispatch.InState(string(s)))
+		if err != nil {
+			return w, err
+		}
+		if n > 0 {
+			w.MissionsByStatus[string(s)] = n
 		}
 	}
-	missions, err := list[dispatch.Mission](f, "")
-	if err != nil {
-		return status.Work{}, err
-	}
-	byVoyage := map[string]*voyageNumbers{}
 	open, err := list[dispatch.Voyage](f, dispatch.Open)
 	if err != nil {
-		return status.Work{}, err
+		return w, err
 	}
 	slices.Reverse(open)
 	w.ActiveVoyages = len(open)
-	for _, v := range open[:min(len(open), maxVoyages)] {
-		n := &voyageNumbers{Voyage: voyageRow(v.Value, false)}
-		byVoyage[v.Value.ID] = n
-		w.Voyages = append(w.Voyages, n)
+	for _, v := range dispatch.Values(open[:min(len(open), maxVoyages)]) {
+		numbers, err := f.numbers(v)
+		if err != nil {
+			return w, err
+		}
+		w.Voyages = append(w.Voyages, numbers)
 	}
-	for _, m := range dispatch.Values(missions) {
-		w.MissionsByStatus[string(m.Status)]++
-		n := (*voyageNumbers)(nil)
-		if m.VoyageID != nil {
-			n = byVoyage[*m.VoyageID]
-		}
-		if n == nil {
-			continue
-		}
-		n.Total++
-		switch m.Status {
+	return w, nil
+}
+
+// numbers counts the missions of a voyage.
+func (f *Family) numbers(v dispatch.Voyage) (voyageNumbers, error) {
+	missions, err := list[dispatch.Mission](f, dispatch.OfVoyage(v.ID))
+	n := voyageNumbers{Voyage: voyageRow(v, false), Total: len(missions)}
+	for _, m := range missions {
+		switch m.Value.Status {
 		case dispatch.MissionComplete:
 			n.Completed++
 		case dispatch.MissionFailed, dispatch.MissionLandingFailed:
@@ -218,7 +287,7 @@ func (f *Family) Standing() (status.Work, error) {
 			n.InProgress++
 		}
 	}
-	return w, nil
+	return n, err
 }
 
 // Waiting lists what waits for an operator: landings that failed and captains

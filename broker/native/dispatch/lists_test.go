@@ -142,3 +142,24 @@ func TestTheInboxHasWhatWaitsForSomebody(t *testing.T) {
 		t.Errorf("got %+v", got.Items[0])
 	}
 }
+
+// TestAPageIsTheSameHoweverItIsRead: a page that the journal's list gives, and
+// one for which every record was looked at.
+func TestAPageIsTheSameHoweverItIsRead(t *testing.T) {
+	r := newRig(t)
+	settle(r)
+	f := overview(r)
+	for _, filter := range []string{`"entityType":"missions"`, `"entityType":"missions","voyageId":"vyg_open"`, `"entityType":"missions","status":"Cancelled"`, `"entityType":"missions","vesselId":"vsl_one"`,
+		`"entityType":"voyages"`, `"entityType":"voyages","jobId":"job_of_vyg_over"`, `"entityType":"docks"`, `"entityType":"captains","status":"Idle"`, `"entityType":"vessels"`} {
+		for _, order := range []string{"CreatedAscending", "CreatedDescending"} {
+			for _, page := range []string{`"pageSize":3`, `"pageSize":3,"pageNumber":2`, `"pageSize":3,"pageNumber":9`, `"pageSize":1000,"pageNumber":1000`} {
+				arguments := filter + `,"order":"` + order + `",` + page
+				short := nativetest.Call(t, f, broker.LocalOperator, "enumerate", `{`+arguments+`}`)
+				long := nativetest.Call(t, f, broker.LocalOperator, "enumerate", `{`+arguments+`,"createdAfter":"2001-01-01T00:00:00Z"}`)
+				if short != long {
+					t.Errorf("%s:\n%s\n%s", arguments, short, long)
+				}
+			}
+		}
+	}
+}

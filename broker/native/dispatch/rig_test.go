@@ -68,6 +68,13 @@ func (s *store) Records(q broker.RecordQuery) ([]broker.Record, error) {
 	return s.Journal.Records(q)
 }
 
+func (s *store) CountRecords(q broker.RecordQuery) (int, error) {
+	if err := s.failing(); err != nil {
+		return 0, err
+	}
+	return s.Journal.CountRecords(q)
+}
+
 func (s *store) Jobs(f broker.JobFilter) (page broker.JobPage, err error) {
 	for _, j := range s.jobs {
 		if f.Match(j) {
@@ -206,15 +213,17 @@ func (r *rig) want(verb, arguments string, code broker.Code) map[string]any {
 // keep writes records as they are, whatever was there.
 func keep[R dispatch.Stored](r *rig, records ...R) {
 	r.t.Helper()
+	var all []broker.RecordChange
 	for _, record := range records {
 		c, err := dispatch.Write(record, 0)
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		c.If = nil
-		if _, err := r.store.Journal.PutAll(context.Background(), c); err != nil {
-			r.t.Fatal(err)
-		}
+		all = append(all, c)
+	}
+	if _, err := r.store.Journal.PutAll(context.Background(), all...); err != nil {
+		r.t.Fatal(err)
 	}
 }
 

@@ -45,10 +45,12 @@ func settle(r *rig) {
 	working, stalled := captain("cpt_working", "Ada", dispatch.CaptainWorking), captain("cpt_stalled", "Cyd", dispatch.CaptainStalled)
 	working.MissionID, working.DockID, working.ProcessID = ptr("msn_running"), ptr("dck_leased"), ptr(77)
 	keep(r, working, captain("cpt_idle", "Bob", dispatch.CaptainIdle), stalled)
+	var names []broker.RecordChange
 	for name, id := range map[string]string{"ada": "cpt_working", "bob": "cpt_idle", "cyd": "cpt_stalled"} {
-		if _, err := r.store.Journal.Put(r.t.Context(), broker.RecordChange{Kind: kindName, ID: "default/" + name, Value: json.RawMessage(`{"captain":"` + id + `"}`)}); err != nil {
-			r.t.Fatal(err)
-		}
+		names = append(names, broker.RecordChange{Kind: kindName, ID: "default/" + name, Value: json.RawMessage(`{"captain":"` + id + `"}`)})
+	}
+	if _, err := r.store.Journal.PutAll(r.t.Context(), names...); err != nil {
+		r.t.Fatal(err)
 	}
 	voyage := func(id, title, vessel string, s dispatch.VoyageStatus) dispatch.Voyage {
 		return dispatch.Voyage{ID: id, Owner: own, Title: title, Description: ptr("What " + title + " is for."), Status: s, VesselID: vessel, SourceJobID: ptr("job_of_" + id), Materialized: true, CreatedUTC: at, LastUpdateUTC: at}

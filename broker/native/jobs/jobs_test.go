@@ -340,6 +340,32 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
+// TestAThousandWaitersDelayNobody: a fresh read is answered at once beside them,
+// and a change reaches each of them in that instant.
+func TestAThousandWaitersDelayNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(job(0, "bob", broker.JobRunning))
+		c, err := New(s, Options{RuntimeID: "r1", Now: time.Now, After: func(d time.Duration) (<-chan time.Time, func()) { return time.After(d), func() {} }}).Open(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := make(chan answer, 1000)
+		for range cap(answers) {
+			go func() { answers <- call(t, t.Context(), c, bob, `{"jobId":"job_0","waitSeconds":50}`) }()
+		}
+		synctest.Wait()
+		if got := call(t, t.Context(), c, bob, `{"jobId":"job_0"}`); got.body["Status"] != "Running" || got.after != 0 {
+			t.Errorf("a fresh read: %s after %v", got.text, got.after)
+		}
+		time.AfterFunc(7*time.Second, func() { s.put(job(0, "bob", broker.JobSucceeded)) })
+		for range cap(answers) {
+			if got := <-answers; got.body["Status"] != "Succeeded" || got.after != 7*time.Second {
+				t.Fatalf("%s after %v", got.text, got.after)
+			}
+		}
+	})
+}
+
 func TestAWaitEndsWithItsCallAndWithTheFamily(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -94,6 +94,9 @@ func (f *Family) handshake(a ask) (any, *broker.Refusal) {
 	if refusal := decode(a.arguments, &args); refusal != nil {
 		return nil, refusal
 	}
+	if args.Count != nil && *args.Count < 0 {
+		return nil, misfit("/observed_tool_count", "minimum: wanted 0 or more")
+	}
 	c := claim{available: args.Available, missing: args.Missing, count: args.Count}
 	j := judge(a.profile, c)
 	e := f.opts.Ledger.evidence(a.holder, a.profile.Name())

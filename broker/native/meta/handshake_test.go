@@ -119,6 +119,18 @@ func TestACountNamesNoMissingTool(t *testing.T) {
 	}
 }
 
+func TestACountBelowZeroIsNoCount(t *testing.T) {
+	var refused struct {
+		Code       string
+		Violations []struct{ Path string }
+	}
+	r := newRig(t)
+	if !r.call(Handshake, `{"observed_tool_count":-1}`, &refused) || refused.Code != "invalid_arguments" || len(refused.Violations) != 1 ||
+		refused.Violations[0].Path != "/observed_tool_count" {
+		t.Errorf("%+v", refused)
+	}
+}
+
 func TestCodesOfAnEarlierListAreStale(t *testing.T) {
 	r := newRig(t, upstream("fs", catalog.Rules{}, "read_file"))
 	r.ledger.Served("ses", r.view(), true)
