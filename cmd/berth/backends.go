@@ -42,6 +42,9 @@ func (a *app) runBackends(cmd *cobra.Command) error {
 
 func backendState(b rest.Backend, now time.Time) string {
 	state := string(b.State)
+	if b.Draining != nil {
+		state += ", drained"
+	}
 	if b.BackoffUntilUTC != nil {
 		if until, err := time.Parse(time.RFC3339, *b.BackoffUntilUTC); err == nil && until.After(now) {
 			return state + " for " + age(until.Sub(now))

@@ -70,6 +70,12 @@ func wantFrame(t *testing.T, m topModel, want ...string) {
 	}
 }
 
+func TestTopSaysThatABackendIsDrained(t *testing.T) {
+	m := topOf(1, 1)
+	m.data.backends = append(m.data.backends, json.RawMessage(`{"Name":"backend-x","State":"ready","Draining":{"By":"default/operator","SinceUtc":"2026-11-30T11:59:00Z"}}`))
+	wantFrame(t, m, "ready, drained")
+}
+
 func TestTopShowsBackendsSessionsAndJobs(t *testing.T) {
 	m := topOf(3, 2)
 	wantFrame(t, m, "berth 1.0  up 2h  sessions 2  running 3  queued 4", "unfinished 2  Succeeded 41  Failed 0  Lost 1", "backend-2", "2/4", "2+1", "9s", "01234567…"[:7], "unknown")

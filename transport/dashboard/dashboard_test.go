@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"berth/broker"
+	"berth/broker/drain"
 	"berth/transport/dashboard"
+	"berth/transport/rest"
 )
 
 func concrete(path string) string {
@@ -513,4 +515,19 @@ func next(t *testing.T, events <-chan string) (p sent) {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// A drained backend takes no call, however well it is.
+func TestTheOverviewSaysWhatIsDrained(t *testing.T) {
+	r := newRig(t)
+	page := r.answers["/api/v1/backends"].(rest.Page[rest.Backend])
+	page.Objects[0].Draining = &drain.View{Reason: ptr("<b>new version</b>"), By: "default/operator", SinceUTC: broker.FormatTime(epoch)}
+	page.Objects = page.Objects[:1]
+	r.answers["/api/v1/backends"] = page
+	got := r.login("operator-token").send("GET", "/", nil).Body.String()
+	for _, want := range []string{"and takes no new calls: files", "Every other backend", "drained by <bdi>default/operator</bdi>: <bdi>&lt;b&gt;new version", "<dd>0<small> of 1</small>"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the overview lacks %q", want)
+		}
+	}
 }

@@ -80,17 +80,21 @@ func (d *Dashboard) overview(r *http.Request) (*page, error) {
 
 func ready(backends []rest.Backend) (n int) {
 	for _, b := range backends {
-		if b.State.Availability() == "ready" {
+		if b.State.Availability() == "ready" && b.Draining == nil {
 			n++
 		}
 	}
 	return n
 }
 
-// health is one sentence on how the broker is, and whether it is good.
+// health is one sentence on how the broker is, and whether it is good; what an
+// operator keeps from work, all or a backend, is told beside it.
 func health(backends []rest.Backend, held *holdState) map[string]any {
-	var bad []string
+	var bad, drained []string
 	for _, b := range backends {
+		if b.Draining != nil {
+			drained = append(drained, plain(b.Name))
+		}
 		if b.State == actors.StateBackoff || b.State == actors.StateRefused || b.State == actors.StateStopped {
 			bad = append(bad, plain(b.Name)+" ("+string(b.State)+")")
 		}
@@ -101,8 +105,17 @@ func health(backends []rest.Backend, held *holdState) map[string]any {
 		said, good = fmt.Sprintf("%d backends do not answer: %s, …", len(bad), strings.Join(bad[:5], ", ")), false
 	case len(bad) > 0:
 		said, good = "Does not answer: "+strings.Join(bad, ", ")+".", false
+	case len(drained) > 0:
+		said = "Every other backend answers or comes up with the first call."
 	}
-	return map[string]any{"Said": said, "Good": good, "Held": held != nil && held.Active, "Hold": held}
+	out := ""
+	if len(drained) > 0 {
+		out = strings.Join(drained[:min(len(drained), 5)], ", ")
+		if len(drained) > 5 {
+			out += ", …"
+		}
+	}
+	return map[string]any{"Drained": out, "Said": said, "Good": good, "Held": held != nil && held.Active, "Hold": held}
 }
 
 func (d *Dashboard) backendRows(backends []rest.Backend) map[string]any {
