@@ -301,3 +301,34 @@ func TestAHoldRefusesTheRoutesThatStartMissions(t *testing.T) {
 		t.Errorf("before: %s\nafter: %s", before, after)
 	}
 }
+
+// A mission that a backup has as under way fails as it is restored, and the
+// AgentWake participant hears of it as after a restart.
+func TestARestoreTellsOfTheMissionsThatItEnded(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.configure(map[string]any{"berth": map[string]any{"agent_wake": map[string]any{"participant_key": "admiral"}}})
+	must(t, h.start())
+	f := newFleet(h, "None")
+	ready, _ := f.hold()
+	id := f.dispatch(`{"title":"Add limiter","description":"d"}`).MissionStartRefs[0].MissionID
+	ready()
+	file := filepath.Join(h.dir, "b.zip")
+	if code, _, errOut := h.berth("backup", file); code != exitOK {
+		t.Fatal(errOut)
+	}
+	if code, _, errOut := h.berth("restore", file); code != exitRefused || !strings.Contains(errOut, "restore_blocked_by_work") {
+		t.Errorf("over a running mission: exit %d: %s", code, errOut)
+	}
+	f.do("DELETE", "/api/v1/missions/"+id, http.StatusOK, nil, nil)
+	if code, _, errOut := h.berth("restore", file); code != exitOK {
+		t.Fatal(errOut)
+	}
+	if m := f.mission(id); m.Status != "Failed" || m.FailureReason == nil || *m.FailureReason != "lost_on_restart" {
+		t.Errorf("restored: %+v", m)
+	}
+	wakes := h.as("admiral").board().UnreadWakes
+	if len(wakes) != 1 || !strings.Contains(wakes[0].Payload, id) || !strings.Contains(wakes[0].Payload, "lost_on_restart") {
+		t.Errorf("wakes: %+v", wakes)
+	}
+}

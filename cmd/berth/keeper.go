@@ -137,6 +137,9 @@ func (k *keeper) Restore(ctx context.Context, who broker.Principal, path string)
 		return nil, err
 	}
 	b.system.Replaced(found) // it writes, so not before writes are let in
+	for _, m := range b.vessels.ended {
+		b.board.MissionEnded(m)
+	}
 	b.log.Warn("the journal was replaced by that of a backup", slog.String("principal", who.Key()))
 	if err != nil { // the new journal stands; what was left over is taken away at the next start
 		b.log.Warn("a restore did not clear everything away", slog.String("cause", err.Error()))

@@ -36,6 +36,7 @@ type vessels struct {
 	papers   *dock.Papers
 	docks    *dock.Docks
 	missions *missions.System
+	ended    ends // by the restore that is under way, or the latest
 }
 
 // openPlaces opens what vessels have in the state directory.
@@ -79,7 +80,7 @@ func (b *running) openVessels(shared native.Options) error {
 	// The index asks for vessels, dispatch for the state of the index.
 	v.code = codeverbs.New(b.journal, vesselsOf{v}, v.engine, indexing)
 	var err error
-	if v.missions, err = b.newMissions(b.journal); err != nil {
+	if v.missions, err = b.newMissions(b.journal, b.board); err != nil {
 		return err
 	}
 	working.Runner, working.Papers, working.Refs, working.Index, working.Claims = v.missions, v.papers, v.docks, v.code, b.board
@@ -90,15 +91,16 @@ func (b *running) openVessels(shared native.Options) error {
 	return nil
 }
 
-// newMissions makes who carries missions out, with what store has of them.
-func (b *running) newMissions(store missions.Store) (*missions.System, error) {
+// newMissions makes who carries missions out, with what store has of them; board
+// hears of their ends.
+func (b *running) newMissions(store missions.Store, board missions.Board) (*missions.System, error) {
 	c, v := b.cfg.Broker.Dispatch, &b.vessels
 	briefs := briefing.Options{Signals: b.board, Papers: v.papers, Packs: v.code, Log: b.log}
 	agents := dock.AgentOptions{Docks: v.docks, Environ: os.Environ(), Pass: c.Env, Unattended: c.Unattended, Ledger: b.ledger}
 	if c.DeliverMCP {
 		briefs.Tokens, briefs.Broker, agents.MCP = b.access.launches, b.forAgents, b.forAgents
 	}
-	return missions.New(missions.Options{Store: store, Docks: v.docks, Agents: dock.NewAgents(agents), Tokens: b.access.launches, Briefs: briefing.New(briefs), Board: b.board,
+	return missions.New(missions.Options{Store: store, Docks: v.docks, Agents: dock.NewAgents(agents), Tokens: b.access.launches, Briefs: briefing.New(briefs), Board: board,
 		Log: b.log, Now: time.Now, Random: rand.Reader, MaxAgents: c.MaxAgents, StallAfter: c.StallAfter, MissionTimeout: c.MissionTimeout,
 		DocksDir: b.dir.Path("docks"), Deliver: c.DeliverMCP})
 }
@@ -119,12 +121,19 @@ func (b *running) forAgents() string {
 // renewMissions has another journal's missions say what became of them; nothing
 // of this broker carries one of them out.
 func (b *running) renewMissions(next *journal.Journal, _ journal.Recovery) (func(), error) {
-	system, err := b.newMissions(next)
+	b.vessels.ended = nil
+	system, err := b.newMissions(next, &b.vessels.ended)
 	if err == nil {
 		err = system.Recover(context.Background())
 	}
 	return b.vessels.missions.Wake, err
 }
+
+// ends are the missions of a journal that is not in use yet, and which ended as
+// they were recovered: the board of the one in use can be told of them later.
+type ends []domain.Mission
+
+func (e *ends) MissionEnded(m domain.Mission) { *e = append(*e, m) }
 
 // workingMissions are the ids of missions that agents work on.
 func workingMissions(j *journal.Journal) ([]string, error) {
