@@ -378,7 +378,7 @@ func TestACredentialIsHeldToItsShareItsProfilesAndReading(t *testing.T) {
 	if code, _, errOut := x.berth("token", "create", "--tenant", "acme", "--user", "u", "--role", "user", "--profile", "nope"); code != exitRefused || !strings.Contains(errOut, "profile_unknown") {
 		t.Errorf("%d %s", code, errOut)
 	}
-	for _, share := range []string{"fx", "fx=", "fx=weight:x", "fx=weight:0", "fx=in_flight:1.5", "fx=what:1"} {
+	for _, share := range []string{"fx", "fx=", "fx=weight:x", "fx=weight:0", "fx=in_flight:1.5", "fx=what:1", "fx=rate:5,rate:6"} {
 		if code, _, _ := x.berth("token", "create", "--tenant", "acme", "--user", "u", "--role", "user", "--share", share); code != exitUsage {
 			t.Errorf("--share %s: exit %d", share, code)
 		}

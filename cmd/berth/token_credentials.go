@@ -63,8 +63,13 @@ func readShares(flags []string) (map[string]rest.Share, error) {
 			return nil, usage("--share: say BACKEND=weight:4,in_flight:8,rate:20, once for each backend.")
 		}
 		var s rest.Share
+		given := map[string]bool{}
 		for _, part := range strings.Split(list, ",") {
 			key, value, _ := strings.Cut(part, ":")
+			if given[key] {
+				return nil, usage("--share: " + key + " stands twice for " + backend + ".")
+			}
+			given[key] = true
 			n, err := strconv.ParseFloat(value, 64)
 			whole := err == nil && n == float64(int(n)) && n >= 1
 			switch {
