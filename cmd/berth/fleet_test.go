@@ -313,6 +313,9 @@ func TestARestoreTellsOfTheMissionsThatItEnded(t *testing.T) {
 	ready, _ := f.hold()
 	id := f.dispatch(`{"title":"Add limiter","description":"d"}`).MissionStartRefs[0].MissionID
 	ready()
+	if code, out, errOut := h.berth("hold"); code != exitOK || !strings.Contains(out, "Working missions  1") || !strings.Contains(out, id) {
+		t.Errorf("what a restart would end: exit %d: %s%s", code, out, errOut)
+	}
 	file := filepath.Join(h.dir, "b.zip")
 	if code, _, errOut := h.berth("backup", file); code != exitOK {
 		t.Fatal(errOut)
@@ -321,6 +324,9 @@ func TestARestoreTellsOfTheMissionsThatItEnded(t *testing.T) {
 		t.Errorf("over a running mission: exit %d: %s", code, errOut)
 	}
 	f.do("DELETE", "/api/v1/missions/"+id, http.StatusOK, nil, nil)
+	if code, out, _ := h.berth("hold"); code != exitOK || !strings.Contains(out, "Working missions  0") {
+		t.Errorf("after the cancel: exit %d: %s", code, out)
+	}
 	if code, _, errOut := h.berth("restore", file); code != exitOK {
 		t.Fatal(errOut)
 	}

@@ -22,7 +22,7 @@ func newHoldCommand(a *app) *cobra.Command {
 	cmd := newGroup(a, "hold", "Hold new work, for instance before an upgrade", newHoldStatusCommand, newHoldEngageCommand, newHoldClearCommand)
 	cmd.Long = "Hold new work, for instance before an upgrade. Without a subcommand it shows the status.\n\n" +
 		"The hold survives a restart; only `berth hold clear` ends it. Work that is under way goes on:\n" +
-		"`berth hold` lists what is unfinished, and an empty list means that a restart loses nothing."
+		"`berth hold` lists what is unfinished, jobs and missions that agents work on; when there is none, a restart loses nothing."
 	cmd.Args = exactly()
 	cmd.RunE = a.runE(func(cmd *cobra.Command, _ []string) error { return a.runHoldStatus(cmd) })
 	return cmd
@@ -111,10 +111,23 @@ func (a *app) showHold(s hold.Standing) error {
 	if h := s.Hold; h != nil {
 		state = [][2]string{{"Hold", "active"}, {"Since", h.SetByUTC}, {"Set by", h.SetBy}, {"Reason", h.Reason}}
 	}
-	if err := a.facts(append(state, [2]string{"Unfinished jobs", count(len(s.UnfinishedJobs))})); err != nil || len(s.UnfinishedJobs) == 0 {
+	state = append(state, [2]string{"Unfinished jobs", count(len(s.UnfinishedJobs))}, [2]string{"Working missions", count(len(s.WorkingMissions))})
+	if err := a.facts(state); err != nil {
 		return err
 	}
-	return a.unfinished(s.UnfinishedJobs)
+	if len(s.UnfinishedJobs) > 0 {
+		if err := a.unfinished(s.UnfinishedJobs); err != nil {
+			return err
+		}
+	}
+	if len(s.WorkingMissions) == 0 {
+		return nil
+	}
+	rows := make([][]string, 0, len(s.WorkingMissions))
+	for _, id := range s.WorkingMissions {
+		rows = append(rows, []string{id})
+	}
+	return a.table([]string{"MISSION"}, rows)
 }
 
 // unfinished lists jobs that are not final, as they came.

@@ -151,6 +151,7 @@ func (b *running) openJournal(ctx context.Context) error {
 			slog.Int("unreadable", recovery.Unreadable), slog.Int("orphan_files", recovery.OrphanFiles))
 	}
 	b.hold = hold.New(b.journal, boardOf{b}, time.Now, b.log)
+	b.hold.Missions(b.missionsThatWork)
 	if err := b.hold.Load(); err != nil {
 		return fmt.Errorf("read what an operator holds: %w", err)
 	}

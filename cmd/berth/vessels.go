@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -135,19 +136,32 @@ type ends []domain.Mission
 
 func (e *ends) MissionEnded(m domain.Mission) { *e = append(*e, m) }
 
-// workingMissions are the ids of missions that agents work on.
+// workingMissions are the ids of missions that agents work on; with
+// [domain.ErrPartly] there may be more.
 func workingMissions(j *journal.Journal) ([]string, error) {
 	ids := []string{}
+	var partly error
 	for _, status := range []domain.MissionStatus{domain.MissionAssigned, domain.MissionInProgress} {
 		live, err := domain.ReadAll[domain.Mission](j, domain.InState(string(status)))
-		if err != nil {
+		if errors.Is(err, domain.ErrPartly) {
+			partly = err
+		} else if err != nil {
 			return nil, err
 		}
 		for _, m := range live {
 			ids = append(ids, m.Value.ID)
 		}
 	}
-	return ids, nil
+	return ids, partly
+}
+
+// missionsThatWork are those that can be read; of the others the log has told.
+func (b *running) missionsThatWork() ([]string, error) {
+	ids, err := workingMissions(b.journal)
+	if errors.Is(err, domain.ErrPartly) {
+		err = nil
+	}
+	return ids, err
 }
 
 // vesselsOf gives the vessels of a family that is made after who asks for them.

@@ -531,3 +531,18 @@ func TestTheOverviewSaysWhatIsDrained(t *testing.T) {
 		}
 	}
 }
+
+// A restart ends what agents work on: the hold's page says so, and not that
+// nothing is lost.
+func TestTheHoldListsWhatAgentsWorkOn(t *testing.T) {
+	r := newRig(t)
+	r.answers["/api/v1/hold"] = map[string]any{"Active": true, "Hold": nil, "UnfinishedJobs": []any{}, "WorkingMissions": []string{"msn_run"}}
+	got := r.login("operator-token").send("GET", "/hold", nil).Body.String()
+	if !strings.Contains(got, `href="/missions/msn_run"`) || strings.Contains(got, "loses nothing") {
+		t.Errorf("the page: %s", got)
+	}
+	r.answers["/api/v1/hold"] = map[string]any{"Active": true, "Hold": nil, "UnfinishedJobs": []any{}, "WorkingMissions": []string{}}
+	if got := r.login("operator-token").send("GET", "/hold", nil).Body.String(); !strings.Contains(got, "a restart loses nothing") {
+		t.Errorf("the page: %s", got)
+	}
+}

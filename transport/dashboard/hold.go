@@ -19,9 +19,11 @@ type holdState struct {
 		Status         string
 		SubmittedAtUTC string `json:"SubmittedAtUtc"`
 	}
+	WorkingMissions []string
 }
 
-// shownUnfinished bounds how many unfinished jobs the page of the hold lists.
+// shownUnfinished bounds how many unfinished jobs, and how many missions, the
+// page of the hold lists.
 const shownUnfinished = 100
 
 func (d *Dashboard) hold(r *http.Request) (*page, error) {
@@ -31,6 +33,8 @@ func (d *Dashboard) hold(r *http.Request) (*page, error) {
 	}
 	data := map[string]any{"State": state, "CSRF": d.Guard.CSRF(r), "By": setter(r), "Total": len(state.UnfinishedJobs), "More": max(0, len(state.UnfinishedJobs)-shownUnfinished)}
 	state.UnfinishedJobs = state.UnfinishedJobs[:min(len(state.UnfinishedJobs), shownUnfinished)]
+	data["Missions"], data["MoreMissions"] = len(state.WorkingMissions), max(0, len(state.WorkingMissions)-shownUnfinished)
+	state.WorkingMissions = state.WorkingMissions[:min(len(state.WorkingMissions), shownUnfinished)]
 	data["State"] = state
 	if state.Hold != nil {
 		data["Since"] = d.at(&state.Hold.SetByUTC)

@@ -40,6 +40,7 @@ type Hold struct {
 	now     func() time.Time
 	log     *slog.Logger
 	present atomic.Pointer[seen] // the last durable state that is known
+	working func() ([]string, error)
 }
 
 // New makes a hold over a store. [Hold.Load] must be called before anything is
@@ -47,6 +48,10 @@ type Hold struct {
 func New(store Store, board Board, now func() time.Time, log *slog.Logger) *Hold {
 	return &Hold{store: store, board: board, now: now, log: log}
 }
+
+// Missions says who knows the missions that agents work on, which a restart would
+// end; without it there are none. It comes before the first use.
+func (h *Hold) Missions(working func() ([]string, error)) { h.working = working }
 
 // Load reads the hold from the store.
 func (h *Hold) Load() error {
@@ -102,6 +107,9 @@ type Standing struct {
 	Active         bool
 	Hold           *View
 	UnfinishedJobs []json.RawMessage
+	// WorkingMissions are the ids of the missions that agents work on: a restart
+	// ends them as it ends a job. Absent when there are none.
+	WorkingMissions []string `json:",omitempty"`
 }
 
 // Cleared is the answer of clear.
@@ -118,8 +126,14 @@ func (h *Hold) status() (any, error) {
 	if err != nil {
 		return nil, journalRefusal("The unfinished jobs could not be read.")
 	}
+	var missions []string
+	if h.working != nil {
+		if missions, err = h.working(); err != nil {
+			return nil, journalRefusal("The missions that agents work on could not be read.")
+		}
+	}
 	v := h.Present()
-	return Standing{Active: v != nil, Hold: v, UnfinishedJobs: jobs}, nil
+	return Standing{Active: v != nil, Hold: v, UnfinishedJobs: jobs, WorkingMissions: missions}, nil
 }
 
 func (h *Hold) engage(ctx context.Context, who broker.Principal, reason, setBy string) (any, error) {

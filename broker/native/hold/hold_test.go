@@ -187,6 +187,19 @@ func TestUnfinishedJobsAreOldestFirst(t *testing.T) {
 	}
 }
 
+func TestMissionsThatAgentsWorkOnAreUnfinishedToo(t *testing.T) {
+	w := start(t)
+	broken := error(nil)
+	w.hold.Missions(func() ([]string, error) { return []string{"msn_1"}, broken })
+	if got := ask(t, w.hold, `{}`); !strings.Contains(got, `"UnfinishedJobs":[],"WorkingMissions":["msn_1"]`) {
+		t.Errorf("got %s", got)
+	}
+	broken = errors.New("the disk")
+	if got := ask(t, w.hold, `{}`); strings.Contains(got, "UnfinishedJobs") || strings.Contains(got, "the disk") {
+		t.Errorf("missions that could not be read: got %s", got)
+	}
+}
+
 func TestABoardThatFailsUndoesNoHold(t *testing.T) {
 	w := start(t)
 	w.board.err = errors.New("the board is away")
