@@ -67,7 +67,7 @@ func (f *Family) vesselVerbs() []native.Verb {
 		verb(broker.Read, f.getVessel, "get_vessel", "A vessel", "One vessel: its repository, branches and rules.", vesselID),
 		verb(broker.Write, f.updateVessel, "update_vessel", "Change a vessel", "Change the given fields of a vessel; the others stay.",
 			append([]property{vesselID, text("localPath", "Where the broker keeps its bare clone.")}, vesselProperties("")...)...),
-		verb(broker.Write, f.updateVessel, "update_vessel_context", "Change what missions are told", "Change the project context and the style guide of a vessel.", vesselID,
+		verb(broker.Write, f.updateContext, "update_vessel_context", "Change what missions are told", "Change the project context and the style guide of a vessel.", vesselID,
 			clearable("projectContext", "What every mission should know of the project."), clearable("styleGuide", "How code of the project is written.")),
 		verb(broker.Destroy, f.deleteVessel, "delete_vessel", "Delete a vessel", "Delete a vessel and the bare clone that the broker made of it. Refused while a mission works on it.", vesselID),
 		verb(broker.Destroy, f.deleteMany(func(ctx context.Context, who broker.Principal, id string) error {
@@ -250,6 +250,20 @@ func (f *Family) updateVessel(ctx context.Context, ask native.Ask) (any, error) 
 	if err := ask.Decode(&args); err != nil {
 		return nil, err
 	}
+	return f.changeVessel(ctx, ask, args)
+}
+
+// updateContext changes the two texts alone: whatever else was sent is no
+// argument of the verb.
+func (f *Family) updateContext(ctx context.Context, ask native.Ask) (any, error) {
+	var args vesselFields
+	if err := ask.Decode(&args); err != nil {
+		return nil, err
+	}
+	return f.changeVessel(ctx, ask, vesselFields{ProjectContext: args.ProjectContext, StyleGuide: args.StyleGuide})
+}
+
+func (f *Family) changeVessel(ctx context.Context, ask native.Ask, args vesselFields) (any, error) {
 	who := ask.Call.Principal
 	kept, err := named[dispatch.Vessel](f, ask, "vesselId")
 	if err != nil { // nothing of the arguments is judged for whom it does not exist

@@ -70,6 +70,20 @@ func TestAVesselIsAddedReadChangedAndDeleted(t *testing.T) {
 	}
 }
 
+func TestUpdateVesselContextChangesTheTwoTextsAlone(t *testing.T) {
+	r := newRig(t)
+	id := r.add("add_vessel", `{"name":"a","repoUrl":"https://example.com/a"}`)
+	before := r.call("get_vessel", `{"vesselId":"`+id+`"}`)
+	got := r.call("update_vessel_context", `{"vesselId":"`+id+`","styleGuide":"tabs","name":"../b","repoUrl":"/srv/a","localPath":"/srv","landingMode":"LocalMerge","fleetId":"flt_1","gitHubTokenOverride":"t"}`)
+	if got["StyleGuide"] != "tabs" || len(r.world.secrets) != 0 {
+		t.Errorf("got %v, secrets %v", got, r.world.secrets)
+	}
+	before["StyleGuide"], before["LastUpdateUtc"] = got["StyleGuide"], got["LastUpdateUtc"]
+	if fmt.Sprint(before) != fmt.Sprint(got) {
+		t.Errorf("before %v, then %v", before, got)
+	}
+}
+
 func TestALocalCloneIsWorkedInAndNeverDeleted(t *testing.T) {
 	r := newRig(t)
 	for url, want := range map[string]any{"/srv/clone": "/srv/clone", "file:///srv/clone": "/srv/clone", "/srv/other": nil, "https://example.com/clone": nil} {
