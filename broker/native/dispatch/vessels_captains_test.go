@@ -190,6 +190,9 @@ func TestACaptainIsCreatedChangedAndBenched(t *testing.T) {
 	}
 	r.want("unbench_captain", `{"captainId":"`+id+`"}`, broker.CodeCaptainNotBenched)
 	r.want("bench_captain", `{"captainId":"`+id+`"}`, broker.CodeMissingReason)
+	if got := r.want("bench_captain", `{"captainId":"`+id+`","reason":"x","untilUtc":"tomorrow"}`, broker.CodeInvalid); got["Argument"] != "untilUtc" {
+		t.Errorf("got %v", got)
+	}
 }
 
 func TestABusyCaptainIsLeftAlone(t *testing.T) {
@@ -217,6 +220,10 @@ func TestCaptainsThatCannotBeAreRefused(t *testing.T) {
 		{`{"name":"x","customCommand":["/bin/agent"]}`, broker.CodeInvalid}, {`{"name":"x","defaultPlaybooks":[{}]}`, broker.CodeNotBuilt},
 		{`{"name":"x","state":"Working","processId":7}`, broker.CodeServerOwnedField}, {`{"name":"x","state":"Idle","processId":null}`, ""},
 		{`{"name":"y","runtime":"Custom","customCommand":["/bin/agent","{prompt}"]}`, ""},
+		{`{"name":"a","runtime":"Custom","customCommand":["/bin/agent"],"customPromptDelivery":"argument"}`, broker.CodeInvalid},
+		{`{"name":"a","runtime":"Custom","customCommand":["/bin/agent","{prompt}"],"customPromptDelivery":"file"}`, broker.CodeInvalid},
+		{`{"name":"a","runtime":"Custom","customCommand":["/bin/agent","--in={promptFile}"],"customPromptDelivery":"file"}`, ""},
+		{`{"name":"b","recoveryAttempts":1}`, broker.CodeServerOwnedField}, {`{"name":"b","recoveryAttempts":0,"quarantineUntilUtc":null,"lastProcessAliveUtc":null}`, ""},
 	} {
 		r.want("create_captain", tt.arguments, tt.want)
 	}
@@ -242,9 +249,26 @@ func TestARecordThatWasReadCanBeSentBack(t *testing.T) {
 	if got := r.want("update_captain", string(raw), ""); got["Model"] != "gpt-5" {
 		t.Errorf("got %v", got)
 	}
+	r.want("update_captain", `{"captainId":"`+id+`","recoveryAttempts":0}`, "")
 	r.want("update_captain", `{"captainId":"`+id+`","currentMissionId":"msn_x"}`, broker.CodeServerOwnedField)
 	r.want("update_captain", `{"captainId":"`+id+`","name":"bob"}`, broker.CodeCaptainNameTaken)
 	r.want("update_captain", `{"captainId":"`+id+`","name":"ADA"}`, "")
+}
+
+func TestAnEmptyStringClearsEveryTextOfACaptain(t *testing.T) {
+	r := newRig(t)
+	id := r.add("create_captain", `{"name":"Ada","runtime":"Custom","customCommand":["/bin/agent","{prompt}"],"customPromptDelivery":"argument","model":"gpt-5-mini","apiKey":"k","apiBaseUrl":"http://x",
+		"systemInstructions":"s","allowedPersonas":"[\"Worker\"]","preferredPersona":"Worker","tier":"Premium","reasoningEffort":"low"}`)
+	got := r.call("update_captain", `{"captainId":"`+id+`","runtime":"","customCommand":[],"customPromptDelivery":"","model":"","apiKey":"","apiBaseUrl":"","systemInstructions":"","allowedPersonas":"",
+		"preferredPersona":"","tier":"","reasoningEffort":""}`)
+	want := map[string]any{"Runtime": "ClaudeCode", "CustomPromptDelivery": "stdin", "Model": nil, "HasApiKey": false, "ApiBaseUrl": nil, "SystemInstructions": nil, "AllowedPersonas": []any{},
+		"PreferredPersona": nil, "Tier": "Standard", "ReasoningEffort": nil}
+	for field, value := range want {
+		if fmt.Sprint(got[field]) != fmt.Sprint(value) {
+			t.Errorf("%s is %v", field, got[field])
+		}
+	}
+	r.untouched("an empty name", func() { r.want("update_captain", `{"captainId":"`+id+`","name":""}`, broker.CodeInvalid) })
 }
 
 func TestOfTwoCaptainsOfOneNameOneStays(t *testing.T) {
