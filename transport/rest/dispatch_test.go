@@ -42,7 +42,7 @@ func TestEachTwinOfDispatchCallsItsVerb(t *testing.T) {
 		{"GET", "missions?voyageId=vyg_1&captainId=cpt_1", "", "enumerate", `{"captainId":"cpt_1","entityType":"missions","voyageId":"vyg_1"}`},
 		{"GET", "captains", "", "enumerate", `{"entityType":"captains"}`},
 		{"GET", "docks?missionId=msn_1", "", "enumerate", `{"entityType":"docks","missionId":"msn_1"}`},
-		{"GET", "vessels?pageSize=3", "", "enumerate", `{"entityType":"vessels","pageSize":3}`},
+		{"GET", "vessels?pageSize=3&includeContext=true", "", "enumerate", `{"entityType":"vessels","includeContext":true,"pageSize":3}`},
 		{"POST", "vessels", `{"name":"v","RepoUrl":"/srv/v","FleetId":"f","SiblingRepos":[{"VesselRef":"o","RelativePath":"../o"}]}`, "add_vessel",
 			`{"fleetId":"f","name":"v","repoUrl":"/srv/v","siblingRepos":[{"relativePath":"../o","vesselRef":"o"}]}`},
 		{"PUT", "vessels/v", `{"GitHubTokenOverride":"","ProtectedPaths":[],"DefaultPipelineId":"p","RequirePassingChecksToLand":true,"DefaultPlaybooks":[{"PlaybookId":"p"}],"nobody":1}`, "update_vessel",

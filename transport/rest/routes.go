@@ -68,7 +68,7 @@ var routes = slices.Concat([]Route{
 	{"GET", "/api/v1/board", "A room of the coordination board (?room=&limit=&after=&participant=&full=true).", Administrators, maxSmallBody, answering((*api).readBoard)},
 	{"POST", "/api/v1/board", "Posts a note.", Administrators, maxNote, answering((*api).postNote)},
 	{"POST", "/api/v1/signals/{id}/read", "Marks a signal as read.", Administrators, maxSmallBody, answering((*api).readSignal)},
-	{"GET", "/api/v1/vessels", "Vessels, in pages, newest first.", Administrators, maxSmallBody, records("vessels")},
+	{"GET", "/api/v1/vessels", "Vessels, in pages, newest first.", Administrators, maxSmallBody, records("vessels", "includeContext")},
 	{"POST", "/api/v1/vessels", "Registers a repository, as add_vessel.", Administrators, maxNote, answering((*api).addVessel)},
 	{"GET", "/api/v1/vessels/{id}", "One vessel.", Administrators, maxSmallBody, about("get_vessel", "vesselId")},
 	{"PUT", "/api/v1/vessels/{id}", "Changes the given fields of a vessel.", Administrators, maxNote, answering((*api).updateVessel)},

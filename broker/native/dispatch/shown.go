@@ -88,6 +88,27 @@ func moment(t *time.Time) *string {
 	return &s
 }
 
+// VesselRow is a vessel in a list. What its missions are told is a length unless
+// it was asked for.
+type VesselRow struct {
+	dispatch.Vessel
+	ProjectContext       *string `json:"ProjectContext,omitempty"`
+	ProjectContextLength *int    `json:"ProjectContextLength,omitempty"`
+	StyleGuide           *string `json:"StyleGuide,omitempty"`
+	StyleGuideLength     *int    `json:"StyleGuideLength,omitempty"`
+}
+
+func vesselRow(v dispatch.Vessel, context bool) VesselRow {
+	row := VesselRow{Vessel: v}
+	if context {
+		row.ProjectContext, row.StyleGuide = v.ProjectContext, v.StyleGuide
+		return row
+	}
+	_, row.ProjectContextLength = long(v.ProjectContext, false)
+	_, row.StyleGuideLength = long(v.StyleGuide, false)
+	return row
+}
+
 // MissionRow is a mission in a list. What it does not have is left out.
 type MissionRow struct {
 	ID                string                   `json:"Id"`
