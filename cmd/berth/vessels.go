@@ -70,7 +70,7 @@ func (b *running) openVessels(shared native.Options) error {
 	v, c := &b.vessels, b.cfg.Broker.Dispatch
 	indexing := codeverbs.Options{Options: shared, Counter: b.counter, Within: context.WithTimeout, Missions: b.journal,
 		Captains: codeverbs.CaptainSearch{Disabled: !c.CaptainSearch, MaxResults: c.CaptainSearchMaxResults, MaxCalls: c.CaptainSearchMaxCalls}}
-	working := dispatch.Options{Options: shared, Random: rand.Reader, Secrets: v.secrets, Places: places{v.engine, b.log}, Hold: b.hold.Refuse, Within: context.WithTimeout}
+	working := dispatch.Options{Options: shared, Random: rand.Reader, Secrets: v.secrets, Places: places{v.engine, v.git, b.log}, Hold: b.hold.Refuse, Within: context.WithTimeout}
 	if b.dir == nil {
 		v.family = dispatch.New(b.journal, working)
 		v.code = codeverbs.New(b.journal, v.family, v.engine, indexing)
@@ -175,6 +175,7 @@ func (v *vessels) close() {
 // places answers what the verbs of vessels ask of the file system.
 type places struct {
 	engine *codeindex.Engine
+	git    *git.Git
 	log    *slog.Logger
 }
 
@@ -189,11 +190,40 @@ func (places) LocalClone(url string) (dir string, ok bool) {
 	return dir, there(".git") || there("HEAD") && there("hooks")
 }
 
-// RemoveClone removes the bare clone of a vessel and what was indexed of it.
-func (p places) RemoveClone(ctx context.Context, vesselID string) (warning string) {
-	if err := p.engine.Drop(ctx, vesselID); err != nil {
+// RemoveClone removes the bare clones of a vessel and what was indexed of it. At
+// its LocalPath a bare repository is removed that is neither its origin nor its
+// working directory: those are somebody's own.
+func (p places) RemoveClone(ctx context.Context, v domain.Vessel) (warnings []string) {
+	if err := p.engine.Drop(ctx, v.ID); err != nil {
 		p.log.Warn("a vessel's clone or index could not be removed", slog.String("cause", err.Error()))
-		return "Its clone or its code index could not be removed from the state directory."
+		warnings = append(warnings, "Its clone or its code index could not be removed from the state directory.")
+	}
+	if w := p.removeLocal(ctx, v); w != "" {
+		warnings = append(warnings, w)
+	}
+	return warnings
+}
+
+func (p places) removeLocal(ctx context.Context, v domain.Vessel) (warning string) {
+	if v.LocalPath == nil {
+		return ""
+	}
+	if sameDirectory(git.LocalPath(v.RepoURL), *v.LocalPath) || v.WorkingDirectory != nil && sameDirectory(*v.WorkingDirectory, *v.LocalPath) {
+		return "Its localPath is also its origin or its working directory, and was left as it is."
+	}
+	if err := p.git.Repo(*v.LocalPath).Remove(ctx); err != nil {
+		p.log.Warn("the clone at a vessel's localPath could not be removed", slog.String("cause", err.Error()))
+		return "What stands at its localPath was left as it is: it is no bare repository, or could not be removed."
 	}
 	return ""
+}
+
+// sameDirectory reports whether two paths lead to one directory that is there.
+func sameDirectory(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }

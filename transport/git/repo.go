@@ -185,6 +185,31 @@ func (r *Repo) Bare(ctx context.Context) (bool, error) {
 	return strings.TrimSpace(out) == "true", err
 }
 
+// errNotBare is what Remove says of a directory that holds anything else.
+var errNotBare = errors.New("the directory is no bare repository")
+
+// Remove removes a bare repository with all that it holds. Another directory is
+// left as it is; one that is not there is removed already.
+func (r *Repo) Remove(ctx context.Context) error {
+	release, err := r.hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if _, err := os.Lstat(r.dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, name := range []string{"HEAD", "objects", "refs"} { // git looks above a directory too
+		if _, err := os.Stat(filepath.Join(r.dir, name)); err != nil {
+			return errNotBare
+		}
+	}
+	if bare, err := r.Bare(ctx); err != nil || !bare {
+		return errors.Join(errNotBare, err)
+	}
+	return os.RemoveAll(r.dir)
+}
+
 // Branch gives the branch that a worktree is on; empty: none.
 func (r *Repo) Branch(ctx context.Context) (string, error) {
 	out, err := r.run(ctx, "branch", "--show-current")

@@ -36,9 +36,9 @@ type Places interface {
 	// LocalClone gives the directory of a repository that a path or file URL
 	// leads to; false: there is none.
 	LocalClone(url string) (dir string, ok bool)
-	// RemoveClone removes what the broker itself cloned for a vessel, and gives
-	// a warning when something is left.
-	RemoveClone(ctx context.Context, vesselID string) (warning string)
+	// RemoveClone removes the bare clone of a vessel, also one at its LocalPath,
+	// and gives a warning for each thing that is left.
+	RemoveClone(ctx context.Context, v dispatch.Vessel) (warnings []string)
 }
 
 // Runner carries missions out. What a caller may see was looked at before it is

@@ -309,6 +309,7 @@ func (f *Family) deleteVessel(ctx context.Context, ask native.Ask) (any, error) 
 
 // dropVessel deletes a vessel on which nobody works, then what was cloned of it.
 func (f *Family) dropVessel(ctx context.Context, who broker.Principal, id string) (warnings []string, err error) {
+	var gone dispatch.Vessel
 	err = f.write(ctx, func() ([]broker.RecordChange, error) {
 		kept, err := read[dispatch.Vessel](f, who, id)
 		if err != nil {
@@ -322,7 +323,8 @@ func (f *Family) dropVessel(ctx context.Context, who broker.Principal, id string
 		if len(missions) > 0 { // also those that wait: nothing could become of them
 			return nil, broker.Refuse(broker.CodeVesselBusy, "Missions of this vessel go on; nothing was deleted.", map[string]any{"VesselId": id, "Missions": len(missions)})
 		}
-		return changes(remove(kept, happened(kept.Value, "deleted", who, "The vessel "+kept.Value.Name+" was deleted.")))
+		gone = kept.Value
+		return changes(remove(kept, happened(gone, "deleted", who, "The vessel "+gone.Name+" was deleted.")))
 	})
 	if err != nil {
 		return nil, err
@@ -331,8 +333,5 @@ func (f *Family) dropVessel(ctx context.Context, who broker.Principal, id string
 	if err := f.opts.Secrets.SetSecret(secretOf(dispatch.KindVessel, id), ""); err != nil {
 		warnings = append(warnings, "Its token could not be removed from the state directory.")
 	}
-	if w := f.opts.Places.RemoveClone(ctx, id); w != "" {
-		warnings = append(warnings, w)
-	}
-	return warnings, nil
+	return append(warnings, f.opts.Places.RemoveClone(ctx, gone)...), nil
 }

@@ -68,9 +68,9 @@ func (w *world) LocalClone(url string) (string, bool) {
 	return strings.TrimPrefix(url, "file://"), strings.HasPrefix(strings.TrimPrefix(url, "file://"), "/") && strings.HasSuffix(url, "/clone")
 }
 
-func (w *world) RemoveClone(_ context.Context, id string) string {
-	w.removed = append(w.removed, id)
-	return ""
+func (w *world) RemoveClone(_ context.Context, v dispatch.Vessel) []string {
+	w.removed = append(w.removed, v.ID)
+	return nil
 }
 
 // The runner does to the records what the real one does, and to no process.
