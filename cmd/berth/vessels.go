@@ -82,7 +82,7 @@ func (b *running) openVessels(shared native.Options) error {
 	if v.missions, err = b.newMissions(b.journal); err != nil {
 		return err
 	}
-	working.Runner, working.Papers, working.Refs, working.Index, working.Claims = v.missions, v.papers, v.docks, v.code, b.board
+	working.Runner, working.Papers, working.Refs, working.Index, working.Board = v.missions, v.papers, v.docks, v.code, b.board
 	v.family = dispatch.New(b.journal, working)
 	if err := v.missions.Recover(context.Background()); err != nil {
 		return &failure{exit: exitJournal, code: codeJournal, message: "What became of the missions cannot be written: " + sentence(err)}

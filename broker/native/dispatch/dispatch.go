@@ -210,8 +210,8 @@ func (f *Family) dispatch(ctx context.Context, ask native.Ask) (any, error) {
 		return nil, errors.Join(err, f.undo(ctx, who, voyage.ID))
 	}
 	f.wake()
-	if f.opts.Claims != nil {
-		if err := f.opts.Claims.Dispatched(ctx, who, ask.Call.Origin.Participant, v, voyage.Title); err != nil {
+	if f.opts.Board != nil {
+		if err := f.opts.Board.Dispatched(ctx, who, ask.Call.Origin.Participant, v, voyage.Title); err != nil {
 			f.opts.Log.Warn("the board did not take the note of a dispatch", slog.String("voyage", voyage.ID), slog.String("cause", err.Error()))
 		}
 	}

@@ -93,11 +93,13 @@ type Refs interface {
 	Landed(ctx context.Context, v dispatch.Vessel, commit string) (bool, error)
 }
 
-// Claims tells the board of a dispatch.
-type Claims interface {
+// Board is told of what others should know.
+type Board interface {
 	// Dispatched posts a note when others than the participant have claimed the
 	// vessel. title is the voyage's.
 	Dispatched(ctx context.Context, by broker.Principal, participant string, v dispatch.Vessel, title string) error
+	// Restarted stores a progress signal that belongs to the mission's owner.
+	Restarted(ctx context.Context, by broker.Principal, m dispatch.Mission) error
 }
 
 // Options is what the family needs. Random, Secrets and Places are required.
@@ -111,9 +113,9 @@ type Options struct {
 	// vessels alone; with it Papers and Within are required.
 	Runner Runner
 	Papers Papers
-	Refs   Refs   // nil: nothing is known of commits
-	Index  Index  // nil: no code index is looked at
-	Claims Claims // nil: there is no board
+	Refs   Refs  // nil: nothing is known of commits
+	Index  Index // nil: no code index is looked at
+	Board  Board // nil: there is none
 	// Hold refuses a dispatch while an operator holds it; nil never does.
 	Hold func(operation string) *broker.Refusal
 	// Within limits a context, as context.WithTimeout does.

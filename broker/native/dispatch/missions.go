@@ -360,6 +360,11 @@ func (f *Family) restartMission(ctx context.Context, ask native.Ask) (any, error
 	if err != nil {
 		return nil, err
 	}
+	if f.opts.Board != nil {
+		if err := f.opts.Board.Restarted(ctx, who, next); err != nil { // the mission is restarted all the same
+			f.opts.Log.Warn("the board did not take the signal of a restart", slog.String("mission", next.ID), slog.String("cause", err.Error()))
+		}
+	}
 	f.wake()
 	return next, nil
 }

@@ -243,3 +243,8 @@ func (w *world) Dispatched(_ context.Context, by broker.Principal, participant s
 	w.tell("note: %s %q on %s: %s", by.Key(), participant, v.ID, title)
 	return nil
 }
+
+func (w *world) Restarted(_ context.Context, by broker.Principal, m dispatch.Mission) error {
+	w.tell("signal: %s restarted %s", by.Key(), m.ID)
+	return nil
+}
