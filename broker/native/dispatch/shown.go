@@ -180,8 +180,26 @@ func (m MissionRow) chosen(groups []string) MissionRow {
 	return out
 }
 
-// output is an agent's final message, without what looks like a credential.
-func (f *Family) output(missionID string) (text string, finalized bool, err error) {
-	text, finalized, err = f.opts.Papers.Output(missionID)
+// output is an agent's final message, without what looks like a credential. What
+// an earlier try said of a mission that was restarted is none of it.
+func (f *Family) output(m dispatch.Mission) (text string, finalized bool, err error) {
+	if begins(m) {
+		return "", false, nil
+	}
+	text, finalized, err = f.opts.Papers.Output(m.ID)
 	return shape.Redact(text), finalized, err
+}
+
+// begins reports whether no agent has begun on a mission, or on it again: what is
+// kept of it in files is of an earlier try.
+func begins(m dispatch.Mission) bool {
+	return m.StartedUTC == nil && (m.Status == dispatch.MissionPending || m.Status == dispatch.MissionAssigned)
+}
+
+// diff is the saved one, as output is the message; false: there is none.
+func (f *Family) diff(m dispatch.Mission) (text string, ok bool, err error) {
+	if begins(m) {
+		return "", false, nil
+	}
+	return f.opts.Papers.Diff(m.ID)
 }
