@@ -190,6 +190,15 @@ func (places) LocalClone(url string) (dir string, ok bool) {
 	return dir, there(".git") || there("HEAD") && there("hooks")
 }
 
+// FileSize is how many bytes a regular file has.
+func (places) FileSize(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	return info.Size()
+}
+
 // RemoveClone removes the bare clones of a vessel and what was indexed of it. At
 // its LocalPath a bare repository is removed that is neither its origin nor its
 // working directory: those are somebody's own.

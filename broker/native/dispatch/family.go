@@ -36,6 +36,9 @@ type Places interface {
 	// LocalClone gives the directory of a repository that a path or file URL
 	// leads to; false: there is none.
 	LocalClone(url string) (dir string, ok bool)
+	// FileSize is how many bytes a file has, a link followed to where it leads;
+	// zero: there is none now, or it cannot be looked at.
+	FileSize(path string) int64
 	// RemoveClone removes the bare clone of a vessel, also one at its LocalPath,
 	// and gives a warning for each thing that is left.
 	RemoveClone(ctx context.Context, v dispatch.Vessel) (warnings []string)

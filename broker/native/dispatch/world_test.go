@@ -68,6 +68,13 @@ func (w *world) LocalClone(url string) (string, bool) {
 	return strings.TrimPrefix(url, "file://"), strings.HasPrefix(strings.TrimPrefix(url, "file://"), "/") && strings.HasSuffix(url, "/clone")
 }
 
+func (w *world) FileSize(path string) int64 {
+	if strings.HasSuffix(path, ".iso") {
+		return 30 << 20
+	}
+	return 0
+}
+
 func (w *world) RemoveClone(_ context.Context, v dispatch.Vessel) []string {
 	w.removed = append(w.removed, v.ID)
 	return nil
