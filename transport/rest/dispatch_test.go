@@ -47,6 +47,7 @@ func TestEachTwinOfDispatchCallsItsVerb(t *testing.T) {
 			`{"fleetId":"f","name":"v","repoUrl":"/srv/v","siblingRepos":[{"relativePath":"../o","vesselRef":"o"}]}`},
 		{"PUT", "vessels/v", `{"GitHubTokenOverride":"","ProtectedPaths":[],"DefaultPipelineId":"p","RequirePassingChecksToLand":true,"DefaultPlaybooks":[{"PlaybookId":"p"}],"nobody":1}`, "update_vessel",
 			`{"defaultPipelineId":"p","defaultPlaybooks":[{"playbookId":"p"}],"gitHubTokenOverride":"","protectedPaths":[],"requirePassingChecksToLand":true,"vesselId":"v"}`},
+		{"POST", "vessels/delete/multiple", `{"Ids":["v","w"]}`, "delete_vessels", `{"ids":["v","w"]}`},
 		{"GET", "voyages/v?includeFields=titles,persona&includeDiffs=true", "", "voyage_status", `{"includeDiffs":true,"includeFields":["titles","persona"],"includeMissions":true,"summary":false,"voyageId":"v"}`},
 		{"DELETE", "voyages/v", "", "cancel_voyage", `{"voyageId":"v"}`},
 		{"DELETE", "voyages/v/purge", "", "purge_voyage", `{"voyageId":"v"}`},

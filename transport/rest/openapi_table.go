@@ -166,6 +166,7 @@ var documents = joined(map[string]document{
 	"GET /api/v1/vessels/{id}":                    {Answer: dispatch.Vessel{}},
 	"PUT /api/v1/vessels/{id}":                    {Answer: dispatch.Vessel{}, Body: vesselBody{}},
 	"DELETE /api/v1/vessels/{id}":                 {Answer: vesselDeleted{}},
+	"POST /api/v1/vessels/delete/multiple":        {Answer: manyDeleted{}, Body: manyRecords{}},
 	"GET /api/v1/vessels/{id}/code-index/status":  {Answer: codeIndexState{}},
 	"POST /api/v1/vessels/{id}/code-index/update": {Answer: Job{}, Body: updateBody{}, Status: 202},
 	"POST /api/v1/vessels/{id}/code-index/search": {Answer: codeAnswer{}, Body: codeSearchBody{}},

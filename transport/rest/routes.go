@@ -73,6 +73,7 @@ var routes = slices.Concat([]Route{
 	{"GET", "/api/v1/vessels/{id}", "One vessel.", Administrators, maxSmallBody, about("get_vessel", "vesselId")},
 	{"PUT", "/api/v1/vessels/{id}", "Changes the given fields of a vessel.", Administrators, maxNote, answering((*api).updateVessel)},
 	{"DELETE", "/api/v1/vessels/{id}", "Deletes a vessel, its bare clone and its code index.", Administrators, maxSmallBody, about("delete_vessel", "vesselId")},
+	{"POST", "/api/v1/vessels/delete/multiple", "Deletes vessels on which nobody works, each by itself: {Ids}.", Administrators, maxNote, told[manyRecords]("delete_vessels", "")},
 	{"GET", "/api/v1/vessels/{id}/code-index/status", "What there is of a vessel's code index, as index_status.", Administrators, maxSmallBody, about("index_status", "vesselId")},
 	{"POST", "/api/v1/vessels/{id}/code-index/update", "Brings a vessel's code index to the present commit; 202 with the job.", Administrators, maxSmallBody, answering((*api).updateCodeIndex)},
 	{"POST", "/api/v1/vessels/{id}/code-index/search", "Searches a vessel's code index, as code_search.", Administrators, maxSmallBody, answering((*api).searchCode)},
