@@ -36,6 +36,10 @@ type Options struct {
 	Ledger *guard.Ledger
 	// Executable is the guard's, as in guard.Spec.
 	Executable string
+	// Own is a directory in whose repositories only this Git, and who is given a
+	// worktree of them, works; empty: none. What a killed git left locked there is
+	// freed.
+	Own string
 }
 
 // Git runs the git program.
@@ -46,6 +50,7 @@ type Git struct {
 	mu      sync.Mutex
 	locks   map[string]chan struct{} // by directory of a repository; full while it is held
 	fetches map[string]fetched       // by directory of a repository: the last one
+	freed   map[string]bool          // directories of repositories that were looked through for locks
 }
 
 // New makes a Git.
@@ -57,7 +62,7 @@ func New(o Options) *Git {
 		o.Network = defaultNetwork
 	}
 	return &Git{opts: o, env: append(append([]string(nil), o.Env...), quiet()...),
-		locks: map[string]chan struct{}{}, fetches: map[string]fetched{}}
+		locks: map[string]chan struct{}{}, fetches: map[string]fetched{}, freed: map[string]bool{}}
 }
 
 // quiet is the environment in which git asks nobody and runs nothing but
@@ -178,6 +183,7 @@ func (r *Repo) hold(ctx context.Context) (release func(), err error) {
 	r.git.mu.Unlock()
 	select {
 	case lock <- struct{}{}:
+		r.first()
 		return func() { <-lock }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the repository: %w", context.Cause(ctx))
