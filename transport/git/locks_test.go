@@ -94,6 +94,7 @@ func TestALandingThatWasKilledIsBegunAnew(t *testing.T) {
 
 func TestWhatBrokeIsKeptBesideTheCloneThatReplacesIt(t *testing.T) {
 	y := newYard(t)
+	y.git.opts.Own = filepath.Join(y.dir, "repos")
 	r := y.clone()
 	for _, kept := range []string{".broken-1", ".broken-2"} {
 		if err := os.Remove(filepath.Join(r.dir, "HEAD")); err != nil {
@@ -106,6 +107,20 @@ func TestWhatBrokeIsKeptBesideTheCloneThatReplacesIt(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := r.Resolve(t.Context(), "main"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestNobodyElsesDirectoryGivesWayToAClone(t *testing.T) {
+	y := newYard(t)
+	y.git.opts.Own = filepath.Join(y.dir, "repos")
+	for _, dir := range []string{y.origin.dir, y.git.opts.Own} {
+		y.left(y.git.Repo(dir), "mine")
+		if _, err := y.git.Repo(dir).Follow(t.Context(), y.origin.dir, 0); err == nil {
+			t.Errorf("%s was taken for a clone", dir)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, "mine")); err != nil {
 			t.Error(err)
 		}
 	}

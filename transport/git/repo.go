@@ -61,9 +61,13 @@ func (r *Repo) Clone(ctx context.Context, url string) error {
 // maxRuins is how many repositories that broke are kept.
 const maxRuins = 100
 
-// clear moves what stands at the repository's place and is none, since it may
-// hold somebody's commits. An empty directory is in nobody's way.
+// clear moves what stands at the place of a repository of Berth's own and is
+// none, since it may hold somebody's commits. Anybody else's directory stays; an
+// empty one is in nobody's way.
 func (r *Repo) clear() error {
+	if !r.own() {
+		return nil
+	}
 	if left, err := os.ReadDir(r.dir); errors.Is(err, fs.ErrNotExist) || err == nil && len(left) == 0 {
 		return nil
 	}
