@@ -4,6 +4,7 @@ package git
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -96,14 +97,15 @@ func TestWhatBrokeIsKeptBesideTheCloneThatReplacesIt(t *testing.T) {
 	y := newYard(t)
 	y.git.opts.Own = filepath.Join(y.dir, "repos")
 	r := y.clone()
-	for _, kept := range []string{".broken-1", ".broken-2"} {
-		if err := os.Remove(filepath.Join(r.dir, "HEAD")); err != nil {
+	for i, part := range []string{"HEAD", "objects", "refs"} {
+		kept := fmt.Sprintf(".broken-%d", i+1)
+		if err := os.RemoveAll(filepath.Join(r.dir, part)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := r.Follow(t.Context(), y.origin.dir, 0); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Lstat(filepath.Join(r.dir+kept, "objects")); err != nil {
+		if _, err := os.Lstat(filepath.Join(r.dir+kept, "config")); err != nil {
 			t.Error(err)
 		}
 		if _, err := r.Resolve(t.Context(), "main"); err != nil {

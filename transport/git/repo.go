@@ -25,7 +25,7 @@ func (r *Repo) Clone(ctx context.Context, url string) error {
 		return err
 	}
 	defer release()
-	if _, err := os.Stat(filepath.Join(r.dir, "HEAD")); err == nil {
+	if r.there() {
 		return nil
 	}
 	fresh := r.dir + ".new"
@@ -56,6 +56,17 @@ func (r *Repo) Clone(ctx context.Context, url string) error {
 		return fmt.Errorf("put the clone in its place: %w", err)
 	}
 	return nil
+}
+
+// there reports whether a bare repository stands in the directory, by what git
+// itself goes by.
+func (r *Repo) there() bool {
+	for _, part := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Stat(filepath.Join(r.dir, part)); errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
 }
 
 // maxRuins is how many repositories that broke are kept.
@@ -169,7 +180,7 @@ func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
 		return err
 	}
 	defer release()
-	if _, err := os.Stat(filepath.Join(r.dir, "HEAD")); errors.Is(err, fs.ErrNotExist) { // the repository vanished
+	if !r.there() {
 		if err := removeAll(path); err != nil {
 			return fmt.Errorf("remove a worktree: %w", err)
 		}
