@@ -21,6 +21,7 @@ const (
 	defaultLimit   = time.Minute      // of a command that works on local files
 	defaultNetwork = 10 * time.Minute // of one that may ask another host
 	maxOutput      = 64 << 20
+	stopGrace      = 2 * time.Second // in which a command that is ended takes its locks back
 )
 
 // Options tune how git is run.
@@ -113,7 +114,7 @@ func CheckRef(name string) error { return dispatch.CheckBranch(name) }
 // spec is how git is run in a repository.
 func (r *Repo) spec(args []string) guard.Spec {
 	env := append(r.git.env[:len(r.git.env):len(r.git.env)], r.env...) // of a name that comes twice the last counts
-	return guard.Spec{Executable: r.git.opts.Executable, Command: "git", Args: args, Env: env, Dir: r.dir, Ledger: r.git.opts.Ledger, Name: "git"}
+	return guard.Spec{Executable: r.git.opts.Executable, Command: "git", Args: args, Env: env, Dir: r.dir, StopGrace: stopGrace, Ledger: r.git.opts.Ledger, Name: "git"}
 }
 
 // said is the end of what git wrote to its standard error, without credentials.

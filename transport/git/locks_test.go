@@ -3,11 +3,13 @@
 package git
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -125,5 +127,38 @@ func TestNobodyElsesDirectoryGivesWayToAClone(t *testing.T) {
 		if _, err := os.Lstat(filepath.Join(dir, "mine")); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestAMergeThatIsCutOffLeavesTheWorkingDirectoryAsItWas(t *testing.T) {
+	y := newYard(t)
+	begun := filepath.Join(y.dir, "begun")
+	if err := syscall.Mkfifo(begun, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	y.commit(y.origin, ".gitattributes", "*.slow filter=slow\n")
+	y.do(y.origin, "config", "filter.slow.smudge", "echo > "+begun+"; sleep 1000")
+	r := y.clone()
+	commit := y.commit(y.worktree(r, "berth/a"), "a.slow", "a\n")
+	before, err := y.origin.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		_, _ = os.ReadFile(begun)
+	}()
+	if _, err := r.MergeInto(ctx, y.origin, "main", commit, "land"); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if dirty, err := y.origin.Dirty(t.Context()); dirty || err != nil {
+		t.Errorf("it is dirty: %v, %v", dirty, err)
+	}
+	if after, err := y.origin.Head(t.Context()); after != before || err != nil {
+		t.Errorf("it is at %s, %v", after, err)
+	}
+	if _, err := os.Lstat(filepath.Join(y.origin.dir, ".git", "index.lock")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is locked: %v", err)
 	}
 }
