@@ -43,7 +43,7 @@ func TestAHundredWakesAndVerbsTakeNoCaptainTwice(t *testing.T) {
 			for _, a := range started {
 				a.exits(0)
 			}
-			time.Sleep(time.Second)
+			elapse(time.Second)
 			synctest.Wait()
 		}
 		for v := range 4 {
@@ -111,7 +111,7 @@ func TestAVoyageThatIsNotAllThereIsLeftAlone(t *testing.T) {
 		w.missions(&half, "v", "a b<a")
 		for range 5 {
 			w.sys.Wake()
-			time.Sleep(passEvery)
+			elapse(passEvery)
 		}
 		w.wants("a:Pending b:Pending")
 		v := get[dispatch.Voyage](w, "half")
@@ -152,9 +152,9 @@ func TestABenchThatIsOverEnds(t *testing.T) {
 		}
 		w.voyage("vyg", "v", "m")
 		w.run()
-		time.Sleep(59 * time.Minute)
+		elapse(59 * time.Minute)
 		w.wants("m:Pending")
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		w.wants("m:InProgress")
 		if c := get[dispatch.Captain](w, "d"); c.State != dispatch.CaptainBenched {
 			t.Errorf("a bench without an end is %s", c.State)

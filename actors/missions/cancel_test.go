@@ -101,7 +101,7 @@ func TestACancelIsHeardAtEveryStep(t *testing.T) {
 				w.voyage("vyg", "v", "m")
 				set(w)
 				w.run()
-				time.Sleep(10 * time.Second)
+				elapse(10 * time.Second)
 				m, err := w.sys.CancelMission(context.Background(), operator, "m")
 				if err != nil || m.Status != dispatch.MissionCancelled {
 					t.Errorf("%s, %v", m.Status, err)
@@ -195,7 +195,7 @@ func TestACancelAndTheEndHaveOneWinner(t *testing.T) {
 			won[string(m.Status)]++
 			w.free()
 			w.stop()
-			time.Sleep(time.Second)
+			elapse(time.Second)
 		})
 	}
 	t.Log(won)
@@ -288,7 +288,7 @@ func TestACancelThatIsNotWaitedForGoesOn(t *testing.T) {
 			t.Error(err)
 		}
 		w.wants("m:InProgress")
-		time.Sleep(5 * time.Minute)
+		elapse(5 * time.Minute)
 		w.wants("m:Cancelled(cancelled)")
 		w.free()
 	})

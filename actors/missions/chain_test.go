@@ -83,7 +83,7 @@ func TestTheWorktreeBeforeIsGoneBeforeTheNextStageBegins(t *testing.T) {
 		w.docks.reclaim = func(context.Context, dispatch.Dock) error { <-gate; return nil }
 		w.run()
 		w.agent("a").exits(0)
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		w.wants("a:WorkProduced b:Pending c:InProgress")
 		if m := get[dispatch.Mission](w, "b"); m.Assignment != dispatch.WaitingForMission {
 			t.Errorf("b waits for %s", m.Assignment)
@@ -259,7 +259,7 @@ func TestALandingOnAVesselKeepsItsNextMissionWaiting(t *testing.T) {
 		w.run()
 		w.agent("a").exits(0)
 		w.wants("a:WorkProduced b:Pending")
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		w.wants("a:WorkProduced b:Pending")
 		if m := get[dispatch.Mission](w, "b"); m.Assignment != dispatch.WaitingForVessel {
 			t.Errorf("b waits for %s", m.Assignment)
@@ -282,7 +282,7 @@ func TestWhatIsBeingLandedIsNotCalledOffForAnothersSake(t *testing.T) {
 		w.voyage("late", "nowhere", "b<a")
 		w.sys.Wake()
 		w.wants("a:WorkProduced b:Cancelled(provision_failed)")
-		time.Sleep(2 * passEvery)
+		elapse(2 * passEvery)
 		w.wants("a:WorkProduced")
 		close(gate)
 		w.wants("a:Complete")

@@ -150,7 +150,7 @@ func TestWhatCannotBeBegunFailsWithItsReason(t *testing.T) {
 				w.voyage("vyg", "v", "m n<m")
 				tt.set(w)
 				w.run()
-				time.Sleep(prepareLimit + time.Minute)
+				elapse(prepareLimit + time.Minute)
 				w.wants(tt.want + " n:Cancelled(dependency_failed)")
 				w.wantVoyage("vyg", dispatch.VoyageFailed)
 				w.free()
@@ -182,11 +182,11 @@ func TestAnAgentThatIsSilentIsStalledUntilItWritesAgain(t *testing.T) {
 			}
 			return c
 		}
-		time.Sleep(9 * time.Minute)
+		elapse(9 * time.Minute)
 		a.says()
-		time.Sleep(9 * time.Minute)
+		elapse(9 * time.Minute)
 		state(dispatch.CaptainWorking)
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		state(dispatch.CaptainStalled)
 		if n := w.store.count("captain.stalled"); n != 1 {
 			t.Errorf("%d events", n)
@@ -212,13 +212,13 @@ func TestSignsOfLifeAreWrittenOnceAMinuteAtMost(t *testing.T) {
 		first := revision(w, "c")
 		for range 600 {
 			a.says()
-			time.Sleep(time.Second)
+			elapse(time.Second)
 		}
 		synctest.Wait()
 		if n := revision(w, "c") - first; n < 9 || n > 11 {
 			t.Errorf("written %d times in ten minutes", n)
 		}
-		time.Sleep(5 * time.Minute)
+		elapse(5 * time.Minute)
 		synctest.Wait()
 		if n := revision(w, "c") - first; n > 12 {
 			t.Errorf("silence was written, too: %d", n)
@@ -242,9 +242,9 @@ func TestAMissionThatTakesTooLongIsKilled(t *testing.T) {
 		w.run()
 		a := w.agent("m")
 		a.hard = 3
-		time.Sleep(239 * time.Minute)
+		elapse(239 * time.Minute)
 		w.wants("m:InProgress")
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		w.wants("m:Failed(mission_timeout)")
 		if !a.killed || len(w.docks.collected) != 1 {
 			t.Errorf("killed %v, collected %v", a.killed, w.docks.collected)
@@ -318,7 +318,7 @@ func TestAMissionThatIsBegunAgainByHandGetsAnAgentOfItsOwn(t *testing.T) {
 		w.store.wrong = nil // the captain is the first agent's yet
 		w.sys.Wake()
 		w.wants("m:Pending")
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		w.wants("m:InProgress")
 		if !a.killed || w.agent("m") == a {
 			t.Error("its first agent goes on")

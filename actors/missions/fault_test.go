@@ -31,7 +31,7 @@ func (w *world) play(t *testing.T) {
 		if get[dispatch.Voyage](w, "vyg").Status.Over() {
 			break
 		}
-		time.Sleep(30 * time.Second)
+		elapse(30 * time.Second)
 	}
 	synctest.Wait()
 }
@@ -68,7 +68,7 @@ func TestAJournalThatFailsAtAnyStepDelaysAndLosesNothing(t *testing.T) {
 					w.free()
 					w.stop()
 					writes = max(writes, n-failed)
-					time.Sleep(time.Second)
+					elapse(time.Second)
 				})
 			}
 			if writes < 10 {
@@ -93,7 +93,7 @@ func TestAWriteThatIsThoughtToHaveFailedIsFound(t *testing.T) {
 				if n++; n == at+1 {
 					w.store.reads = errDisk
 					go func() {
-						time.Sleep(5 * time.Second)
+						elapse(5 * time.Second)
 						w.store.mu.Lock()
 						w.store.reads = nil
 						w.store.mu.Unlock()
@@ -110,7 +110,7 @@ func TestAWriteThatIsThoughtToHaveFailedIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.sys = sys
-			time.Sleep(10 * time.Second)
+			elapse(10 * time.Second)
 			w.play(t)
 			if v := get[dispatch.Voyage](w, "vyg"); !v.Status.Over() {
 				t.Errorf("in doubt at write %d: the voyage is %s, with %s", at, v.Status, w.states("a", "b"))
@@ -118,7 +118,7 @@ func TestAWriteThatIsThoughtToHaveFailedIsFound(t *testing.T) {
 			w.free()
 			w.stop()
 			writes = max(writes, n)
-			time.Sleep(time.Second)
+			elapse(time.Second)
 		})
 	}
 	if writes < 8 {
@@ -134,7 +134,7 @@ func TestPassesThatFailAreMadeLessOften(t *testing.T) {
 		tries := 0
 		w.store.fault = func([]broker.RecordChange) (error, error) { tries++; return errDisk, nil }
 		w.run()
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		synctest.Wait()
 		if tries < 20 || tries > 200 {
 			t.Errorf("the journal was tried %d times in an hour", tries)
@@ -142,7 +142,7 @@ func TestPassesThatFailAreMadeLessOften(t *testing.T) {
 		w.store.mu.Lock()
 		w.store.fault = nil
 		w.store.mu.Unlock()
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		w.wants("m:InProgress")
 	})
 }
@@ -158,7 +158,7 @@ func TestAnEndThatCannotBeWrittenIsNotTold(t *testing.T) {
 		w.store.fault = func([]broker.RecordChange) (error, error) { return errDisk, nil }
 		w.store.mu.Unlock()
 		a.exits(0)
-		time.Sleep(10 * time.Minute)
+		elapse(10 * time.Minute)
 		w.wants("m:InProgress")
 		if len(w.board.told) > 0 || !w.sys.Running("m") {
 			t.Errorf("told %v", w.board.told)
@@ -166,7 +166,7 @@ func TestAnEndThatCannotBeWrittenIsNotTold(t *testing.T) {
 		w.store.mu.Lock()
 		w.store.fault = nil
 		w.store.mu.Unlock()
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		w.wants("m:Complete")
 		if len(w.board.told) != 1 {
 			t.Errorf("told %v", w.board.told)

@@ -134,7 +134,7 @@ func (s scene) play(t *testing.T) []string {
 	p.asks.Wait()
 	wrong := p.settle()
 	_ = w.sys.Stop(context.Background())
-	time.Sleep(time.Second)
+	elapse(time.Second)
 	if n := w.agents.live(); n > 0 {
 		wrong = append(wrong, fmt.Sprint(n, " agents outlive the broker"))
 	}
@@ -187,9 +187,9 @@ func (p *troupe) act(a act) {
 	case "wake":
 		p.sys.Wake()
 	case "wait":
-		time.Sleep(time.Duration(a.n) * 100 * time.Millisecond)
+		elapse(time.Duration(a.n) * 100 * time.Millisecond)
 	case "wait long":
-		time.Sleep(11 * time.Minute) // until a captain is stalled
+		elapse(11 * time.Minute) // until a captain is stalled
 	case "restart broker":
 		p.asks.Wait()
 		_ = p.sys.Stop(ctx)
@@ -285,7 +285,7 @@ func (p *troupe) settle() (wrong []string) {
 				_, _ = p.sys.RetryLanding(context.Background(), operator, m.ID)
 			}
 		}
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		synctest.Wait()
 		if wrong = p.left(); len(wrong) == 0 {
 			return nil

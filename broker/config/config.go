@@ -118,6 +118,13 @@ type Dispatch struct {
 	Env []string `key:"env"`
 	// The longest log of a mission; what comes after it is not kept.
 	MaxLog Size `key:"max_log" default:"64MiB" min:"64KiB" max:"16GiB"`
+	// Whether an agent may search the code of its mission's vessel
+	// (`mission_code_search`).
+	CaptainSearch bool `key:"captain_search" default:"true"`
+	// Hits of one such search at most.
+	CaptainSearchMaxResults int `key:"captain_search_max_results" default:"10" min:"1" max:"100"`
+	// Searches of one mission.
+	CaptainSearchMaxCalls int `key:"captain_search_max_calls_per_mission" default:"40" min:"1" max:"10000"`
 }
 
 // HoldRules say what `berth hold engage` stops, besides Berth's own verbs that

@@ -107,7 +107,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			Clients:         []ClientRule{{"claude", 200 * time.Second, 0}, {"claude-code", Never, 20 << 20}},
 			HarnessPrefixes: []string{"cursor:"}, Hold: HoldRules{Verbs: []string{"app__run_*"}},
 			AgentWake: AgentWake{ParticipantKey: "admiral", DeliveryMode: "Both", Runtime: "Codex", SessionID: "s-1", Command: "/srv/codex", WorkingDirectory: "/srv/work"},
-			Dispatch:  Dispatch{StallAfter: time.Minute, MissionTimeout: time.Hour, MaxAgents: 3, Env: []string{"CODEX_HOME"}, MaxLog: 1 << 20},
+			Dispatch:  Dispatch{StallAfter: time.Minute, MissionTimeout: time.Hour, MaxAgents: 3, Env: []string{"CODEX_HOME"}, MaxLog: 1 << 20, CaptainSearchMaxResults: 5, CaptainSearchMaxCalls: 6},
 			Tracing:   Tracing{Endpoint: NewSecret("https://otlp.example.com/s3cr3t-value"), Headers: SecretMap{"X-Key": NewSecret("s3cr3t-value")}, Sample: 0.25},
 			Profiles: []ProfileRule{
 				{Name: "web", ReadOnly: true, TokenFactor: 1, CountTokens: "needed", Envelope: true, Guidance: true},
@@ -268,7 +268,7 @@ berth:
       max_tools: 30, max_tokens: 8000, instructions_tokens: 700, result_tokens: 9000, token_factor: 1.25, count_tokens: always, envelope: false, guidance: false}
   harness_prefixes: ["cursor:"]
   agent_wake: {participant_key: admiral, delivery_mode: Both, runtime: Codex, session_id: s-1, command: /srv/codex, working_directory: /srv/work}
-  dispatch: {stall_after: 1m, mission_timeout: 1h, max_agents: 3, deliver_mcp: false, unattended: false, env: [CODEX_HOME], max_log: 1MiB}
+  dispatch: {stall_after: 1m, mission_timeout: 1h, max_agents: 3, deliver_mcp: false, unattended: false, env: [CODEX_HOME], max_log: 1MiB, captain_search: false, captain_search_max_results: 5, captain_search_max_calls_per_mission: 6}
   hold: {verbs: ["app__run_*"]}
   tracing: {endpoint: "https://otlp.example.com/${TOKEN}", headers: {X-Key: "${TOKEN}"}, sample: 0.25}
 `
@@ -282,7 +282,7 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	}
 	broker := Broker{Listen: "127.0.0.1:7420", DrainTimeout: 10 * time.Second, MaxSessions: 10000, MaxCallsPerSession: 256, MaxStreams: 4096,
 		MaxBody: 64 << 20, MaxBytesInFlight: 256 << 20, LogLevel: "info", Access: "seed", AgentWake: AgentWake{DeliveryMode: "StoredWake"},
-		Dispatch: Dispatch{StallAfter: 10 * time.Minute, MissionTimeout: 4 * time.Hour, MaxAgents: 8, DeliverMCP: true, Unattended: true, MaxLog: 64 << 20}, Tracing: Tracing{Sample: 1}}
+		Dispatch: Dispatch{StallAfter: 10 * time.Minute, MissionTimeout: 4 * time.Hour, MaxAgents: 8, DeliverMCP: true, Unattended: true, MaxLog: 64 << 20, CaptainSearch: true, CaptainSearchMaxResults: 10, CaptainSearchMaxCalls: 40}, Tracing: Tracing{Sample: 1}}
 	if got := Default().Broker; !reflect.DeepEqual(got, broker) {
 		t.Errorf("broker\n got %+v\nwant %+v", got, broker)
 	}

@@ -71,6 +71,10 @@ var effects = map[string]Effect{
 	"Dispatch.env":             NeedsRestart,
 	"Dispatch.max_log":         NeedsRestart,
 
+	"Dispatch.captain_search":                       NeedsRestart,
+	"Dispatch.captain_search_max_results":           NeedsRestart,
+	"Dispatch.captain_search_max_calls_per_mission": NeedsRestart,
+
 	"AgentWake.participant_key":   NeedsRestart,
 	"AgentWake.delivery_mode":     NeedsRestart,
 	"AgentWake.runtime":           NeedsRestart,

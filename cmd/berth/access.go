@@ -57,7 +57,11 @@ func (b *running) openAccess() error {
 	if err != nil {
 		return fmt.Errorf("open the credentials: %w", err)
 	}
-	a.launches = credential.NewLaunches(a.desk, rand.Reader, broker.LocalOperator, operatorByKey)
+	known := []broker.Principal{broker.LocalOperator}
+	if name, _ := a.apiKey.Generation(); name != "" {
+		known = append(known, operatorByKey)
+	}
+	a.launches = credential.NewLaunches(a.desk, rand.Reader, known...)
 	b.access = a
 	return nil
 }

@@ -54,6 +54,13 @@ func (s *spoken) String() string {
 
 func newLaunched(t *testing.T) *launched {
 	x := &launched{t: t, state: t.TempDir(), log: &spoken{}}
+	x.open()
+	return x
+}
+
+// open starts all of the broker but its socket.
+func (x *launched) open() {
+	t := x.t
 	x.running = newRunning(config.Default(), func(string) (string, bool) { return "", false }, slog.New(slog.NewTextHandler(x.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	t.Cleanup(x.close)
 	must(t, x.openState(t.Context(), x.state))
@@ -64,7 +71,6 @@ func newLaunched(t *testing.T) *launched {
 	must(t, err)
 	x.server = httptest.NewServer(handler)
 	t.Cleanup(x.server.Close)
-	return x
 }
 
 // ask makes a request and gives its answer, whose body is the caller's to close.
@@ -177,6 +183,19 @@ func TestARevokedLaunchTokenIsRefusedAndItsStreamEnds(t *testing.T) {
 	x.silent(token)
 }
 
+func TestWithoutAnAPIKeyNoMissionIsItsHolders(t *testing.T) {
+	m := dispatch.Mission{ID: "msn_mp1a2b3c_4d5E6f7G8h9", Owner: dispatch.OwnedBy(operatorByKey)}
+	if why := newLaunched(t).access.launches.Would(m); why == "" {
+		t.Error("an agent would have the rights of a key that is not there")
+	}
+	x := &launched{t: t, state: t.TempDir(), log: &spoken{}}
+	must(t, os.WriteFile(filepath.Join(x.state, "api-key"), []byte(strings.Repeat("k3y-", 10)+"\n"), 0o600))
+	x.open()
+	if why := x.access.launches.Would(m); why != "" {
+		t.Error(why)
+	}
+}
+
 // What an agent starts is its mission's owner's, so it finds it again.
 func TestAnAgentMayPollTheJobThatItStarted(t *testing.T) {
 	x := newLaunched(t)
@@ -184,6 +203,7 @@ func TestAnAgentMayPollTheJobThatItStarted(t *testing.T) {
 	call := func(verb, arguments string) (out struct {
 		JobID   string `json:"JobId"`
 		Status  string
+		Unavail string `json:"UnavailableReason"`
 		Objects []struct {
 			ID string `json:"Id"`
 		}
@@ -203,6 +223,9 @@ func TestAnAgentMayPollTheJobThatItStarted(t *testing.T) {
 		}
 		must(t, json.Unmarshal([]byte(answer.Result.Content[0].Text), &out))
 		return out
+	}
+	if got := call("call_read", `{"name":"mission_code_search","arguments":{"missionId":"msn_mp1a2b3c_4d5E6f7G8h9","query":"x"}}`); got.Unavail != "mission_not_found" {
+		t.Errorf("a search that was passed on: %+v", got)
 	}
 	call("add_vessel", `{"name":"gone","repoUrl":"https://127.0.0.1:1/gone.git"}`)
 	vessels := call("enumerate", `{"entityType":"vessels"}`)

@@ -8,6 +8,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/broker/dispatch"
 	"berth/journal"
 	"berth/transport/mcpserver"
 	"berth/transport/metrics"
@@ -59,6 +60,12 @@ func (b *running) sources() metrics.Sources {
 		Unfinished: func(status broker.JobStatus) (int, error) {
 			page, err := b.journal.Jobs(broker.JobFilter{Status: status, Limit: 1})
 			return page.Total, err
+		},
+		Missions: func(s dispatch.MissionStatus) (int, error) {
+			return b.journal.CountRecords(broker.RecordQuery{Kind: dispatch.KindMission, Key: dispatch.InState(string(s))})
+		},
+		Captains: func(s dispatch.CaptainState) (int, error) {
+			return b.journal.CountRecords(broker.RecordQuery{Kind: dispatch.KindCaptain, Key: dispatch.InState(string(s))})
 		},
 	}
 	if b.tracer != nil {

@@ -67,8 +67,9 @@ func (b *running) vesselToken(id string) string {
 // earlier broker had under way. At a look at the configuration nothing of the
 // state directory is open: the verbs are listed and never called.
 func (b *running) openVessels(shared native.Options) error {
-	v := &b.vessels
-	indexing := codeverbs.Options{Options: shared, Counter: b.counter, Within: context.WithTimeout, Missions: b.journal}
+	v, c := &b.vessels, b.cfg.Broker.Dispatch
+	indexing := codeverbs.Options{Options: shared, Counter: b.counter, Within: context.WithTimeout, Missions: b.journal,
+		Captains: codeverbs.CaptainSearch{Disabled: !c.CaptainSearch, MaxResults: c.CaptainSearchMaxResults, MaxCalls: c.CaptainSearchMaxCalls}}
 	working := dispatch.Options{Options: shared, Random: rand.Reader, Secrets: v.secrets, Places: places{v.engine, b.log}, Hold: b.hold.Refuse, Within: context.WithTimeout}
 	if b.dir == nil {
 		v.family = dispatch.New(b.journal, working)

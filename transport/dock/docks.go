@@ -281,6 +281,12 @@ func (d *Docks) start(ctx context.Context, repo *git.Repo, w missions.Work) (com
 			}
 			return commit, nil, err
 		}
+		if pinned := w.Mission.StartCommit; ref != "" && pinned != nil { // where the ref was when the mission was made
+			if err := repo.Has(ctx, *pinned); err != nil {
+				return "", nil, &dispatch.Fault{Reason: dispatch.StartFromRefMissing, Message: fmt.Sprintf("The commit %s, at which %q was, is gone.", *pinned, ref)}
+			}
+			return *pinned, nil, nil
+		}
 		return d.resolve(ctx, repo, w.Vessel, ref)
 	}
 	switch {

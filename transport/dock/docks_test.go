@@ -121,6 +121,24 @@ func TestAnUnresolvableRefMakesNoWorktree(t *testing.T) {
 	}
 }
 
+func TestAMissionBeginsWhereItsRefWasWhenItWasMade(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	ref, was := "main", y.sh(y.origin, "rev-parse", "main")
+	y.commit("later", "l\n")
+	w := y.work("msn_a", y.vessel())
+	w.Mission.StartFromRef, w.Mission.StartCommit = &ref, &was
+	if got, err := y.docks.Prepare(t.Context(), w); err != nil || got.StartCommit != was || y.sh(w.Dock.Path, "rev-parse", "HEAD") != was {
+		t.Errorf("begins at %+v, %v; want %s", got, err, was)
+	}
+	gone := strings.Repeat("0", 39) + "1"
+	w = y.work("msn_b", y.vessel())
+	w.Mission.StartFromRef, w.Mission.StartCommit = &ref, &gone
+	if _, err := y.docks.Prepare(t.Context(), w); fault(err) != dispatch.StartFromRefMissing {
+		t.Errorf("from a commit that is gone: %v", err)
+	}
+}
+
 func TestWhatAnEarlierTryLeftIsKeptBeside(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

@@ -8,6 +8,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/broker/dispatch"
 )
 
 // Source is what is read of the actors at a scrape.
@@ -32,6 +33,9 @@ type Sources struct {
 	Journal func() (Journal, error)
 	// Unfinished counts the jobs of an unfinished status.
 	Unfinished func(broker.JobStatus) (int, error)
+	// Missions counts the missions of a status, Captains the captains of a state.
+	Missions func(dispatch.MissionStatus) (int, error)
+	Captains func(dispatch.CaptainState) (int, error)
 	// Spans counts spans by what became of them.
 	Spans func() (exported, dropped, failed uint64)
 }
@@ -91,6 +95,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			}
 		}
 	}
+	counted(show, "berth_missions", c.Missions, slices.DeleteFunc(dispatch.MissionStatuses(), dispatch.MissionStatus.Final))
+	counted(show, "berth_captains", c.Captains, dispatch.CaptainStates())
 	if c.Journal != nil {
 		if j, err := c.Journal(); err == nil {
 			show("berth_journal_commits_total", float64(j.Commits))
@@ -104,5 +110,18 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		show("berth_trace_spans_total", float64(exported), "exported")
 		show("berth_trace_spans_total", float64(dropped), "dropped")
 		show("berth_trace_spans_total", float64(failed), "failed")
+	}
+}
+
+// counted shows how many there are of each state; what cannot be counted is not
+// shown.
+func counted[S ~string](show func(string, float64, ...string), name string, count func(S) (int, error), states []S) {
+	if count == nil {
+		return
+	}
+	for _, s := range states {
+		if n, err := count(s); err == nil {
+			show(name, float64(n), string(s))
+		}
 	}
 }

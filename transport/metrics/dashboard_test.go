@@ -51,6 +51,10 @@ var rows = []row{
 		{"Shed and abandoned", "reqps", series, 12, []query{{`rate(berth_backend_shed_total{backend=~"$backend"}[$__rate_interval])`, "shed {{backend}}"}, {`rate(berth_backend_abandoned_total{backend=~"$backend"}[$__rate_interval])`, "abandoned {{backend}}"}}},
 		{"Lives begun in 10 minutes", "none", series, 12, []query{{`increase(berth_backend_incarnations_total{backend=~"$backend"}[10m])`, "{{backend}}"}}},
 	}},
+	{"Missions", []panel{
+		{"Missions", "none", series, 12, []query{{`sum by (status) (berth_missions)`, "{{status}}"}}},
+		{"Captains", "none", series, 12, []query{{`sum by (state) (berth_captains)`, "{{state}}"}}},
+	}},
 	{"Jobs and journal", []panel{
 		{"Unfinished jobs", "none", series, 12, []query{{`sum by (status) (berth_jobs_unfinished)`, "{{status}}"}}},
 		{"Jobs accepted and ended", "reqps", series, 12, []query{{`rate(berth_jobs_accepted_total[$__rate_interval])`, "accepted"}, {`sum by (status, reason) (rate(berth_jobs_ended_total[$__rate_interval]))`, "{{status}} {{reason}}"}}},

@@ -15,6 +15,7 @@ import (
 
 	"berth/actors"
 	"berth/broker"
+	"berth/broker/dispatch"
 )
 
 type fakeSource struct{ backends []actors.BackendView }
@@ -41,6 +42,8 @@ func full(t *testing.T) *Metrics {
 		Journal:    func() (Journal, error) { return Journal{FileBytes: 9, Commits: 10, Writes: 11, Waiting: 12}, nil },
 		Unfinished: func(broker.JobStatus) (int, error) { return 13, nil },
 		Spans:      func() (uint64, uint64, uint64) { return 14, 15, 16 },
+		Missions:   func(s dispatch.MissionStatus) (int, error) { return len(s), nil },
+		Captains:   func(s dispatch.CaptainState) (int, error) { return len(s), nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +112,7 @@ func TestAScrapeShowsWhatItsSourcesSay(t *testing.T) {
 		`berth_run_seconds_sum{backend="files"} 2`,
 		`berth_backend_queued{backend="files",lane="jobs"} 5`,
 		`berth_backend_state{backend="files",state="ready"} 1`,
-		`berth_jobs_unfinished{status="Running"} 13`,
+		`berth_jobs_unfinished{status="Running"} 13`, `berth_missions{status="LandingFailed"} 13`, `berth_captains{state="Idle"} 4`,
 		`berth_jobs_ended_total{reason="job_lost_on_restart",status="Lost"} 2`,
 		`berth_journal_commit_seconds_count 1`,
 		`berth_journal_waiting 12`,

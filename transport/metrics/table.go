@@ -35,6 +35,9 @@ var Table = []Metric{
 	{"berth_jobs_accepted_total", "counter", nil, "Jobs written to the journal since the broker started."},
 	{"berth_jobs_ended_total", "counter", []string{"status", "reason"}, "Jobs that ended since the broker started, those that its start found unfinished among them. The reason is a code, empty for success: job_lost_on_restart, reaped_as_stale, cancelled, ..."},
 
+	{"berth_missions", "gauge", []string{"status"}, "Missions that have not ended, and those that could not be landed (LandingFailed). Absent when the journal cannot be read."},
+	{"berth_captains", "gauge", []string{"state"}, "Captains by what they do. Absent when the journal cannot be read."},
+
 	{"berth_journal_commit_seconds", "histogram", nil, "Time of one commit, sync to the disk included."},
 	{"berth_journal_commits_total", "counter", nil, "Commits since the journal was opened."},
 	{"berth_journal_writes_total", "counter", nil, "Writes in those commits."},

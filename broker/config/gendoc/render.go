@@ -33,6 +33,7 @@ func render(source string) ([]byte, error) {
 		"Backend": config.Backend{}, "Settings": config.Settings{}, "VerbRule": config.VerbRule{}, "TrackRule": config.TrackRule{},
 		"EffectRule": config.EffectRule{}, "ConditionRule": config.ConditionRule{}, "Broker": config.Broker{}, "ClientRule": config.ClientRule{}, "ProfileRule": config.ProfileRule{}, "SelectorRule": config.SelectorRule{},
 		"AgentWake":  config.AgentWake{},
+		"Dispatch":   config.Dispatch{},
 		"ProofRules": config.ProofRules{}, "ProofKind": config.ProofKind{}, "ProofGrant": config.ProofGrant{}, "ProofNeed": config.ProofNeed{},
 		"Tracing": config.Tracing{},
 	}

@@ -224,7 +224,7 @@ func TestBudgetsAreForgottenOldestFirst(t *testing.T) {
 	for i := range 4097 {
 		id := fmt.Sprintf("msn_%04d", i)
 		d.mission(id, "vsl_a", dispatch.MissionInProgress)
-		if a := d.asks(broker.LocalOperator, `{"missionId":"`+id+`","query":"x"}`); !a.Available {
+		if a := d.ask("mission_code_search", `{"missionId":"`+id+`","query":"x"}`); a["Available"] != true {
 			t.Fatalf("%s: %+v", id, a)
 		}
 	}

@@ -226,7 +226,10 @@ func TestOutputsArePagedByCharacters(t *testing.T) {
 				t.Errorf("%v", page["Sha256"])
 			}
 			got += text
-			if pages++; page["HasMore"] != true {
+			if pages++; pages > len(whole) {
+				t.Fatal("the pages do not end")
+			}
+			if page["HasMore"] != true {
 				break
 			}
 			offset = page["NextOffset"].(float64)
