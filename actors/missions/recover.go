@@ -123,8 +123,12 @@ func (b *sheet) recoverCaptain(c dispatch.Captain) {
 
 // recoverDock has a worktree removed, also one that was being made.
 func (b *sheet) recoverDock(d dispatch.Dock) error {
-	next, err := leaving(d)
-	if err != nil || next.State == d.State {
+	next := d.Recovered(false)
+	if next.State == d.State {
+		return nil
+	}
+	next, err := leaving(next)
+	if err != nil {
 		return err
 	}
 	next.UpdatedUTC = b.at
