@@ -44,7 +44,7 @@ func (b *running) openPlaces() (err error) {
 	if v.secrets, err = b.dir.Secrets(); err != nil {
 		return err
 	}
-	v.git = git.New(git.Options{Env: os.Environ(), Ledger: b.ledger})
+	v.git = git.New(git.Options{Env: os.Environ(), Ledger: b.ledger, Own: b.dir.Path("repos")})
 	if v.engine, err = codeindex.New(codeindex.Options{Root: b.dir.Path("index"), Repos: b.dir.Path("repos"), Git: v.git, Token: b.vesselToken}); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -185,12 +186,15 @@ func (a vesselFields) checkPlaces(who broker.Principal) *broker.Refusal {
 		}
 	}
 	if a.RepoURL != nil {
-		url := strings.TrimSpace(*a.RepoURL)
+		address := strings.TrimSpace(*a.RepoURL)
 		switch {
-		case strings.HasPrefix(url, "-") || strings.Contains(url, "::") || strings.ContainsFunc(url, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		case strings.HasPrefix(address, "-") || strings.Contains(address, "::") || strings.ContainsFunc(address, func(r rune) bool { return r < ' ' || r == 0x7f }):
 			return invalid("repoUrl", "is no address of a repository")
-		case dispatch.ServerPath(url) && !path.IsAbs(url) && !strings.HasPrefix(strings.ToLower(url), "file:"):
+		case dispatch.ServerPath(address) && !path.IsAbs(address) && !strings.HasPrefix(strings.ToLower(address), "file:"):
 			return invalid("repoUrl", "is neither an address nor an absolute path")
+		}
+		if why := credentialIn(address); why != "" {
+			return invalid("repoUrl", why)
 		}
 	}
 	if set(a.GitHubToken) && len(*a.GitHubToken) > maxToken {
@@ -200,6 +204,25 @@ func (a vesselFields) checkPlaces(who broker.Principal) *broker.Refusal {
 		return invalid("defaultBranch", "is no name of a branch")
 	}
 	return nil
+}
+
+// credentialIn says why an address is refused that holds a credential, which
+// everybody would see who sees the vessel: a password, or whatever stands before
+// the host of a web address, where a token may stand. Empty: it holds none.
+func credentialIn(address string) string {
+	scheme, _, found := strings.Cut(address, "://")
+	if !found {
+		return ""
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return "is no address of a repository"
+	}
+	_, password := u.User.Password()
+	if web := strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http"); password || web && u.User != nil {
+		return "holds a credential, which belongs in gitHubTokenOverride"
+	}
+	return ""
 }
 
 // apply gives the vessel with what was given.

@@ -86,7 +86,7 @@ func TestUpdateVesselContextChangesTheTwoTextsAlone(t *testing.T) {
 
 func TestALocalCloneIsWorkedInAndNeverDeleted(t *testing.T) {
 	r := newRig(t)
-	for url, want := range map[string]any{"/srv/clone": "/srv/clone", "file:///srv/clone": "/srv/clone", "/srv/other": nil, "https://example.com/clone": nil} {
+	for url, want := range map[string]any{"/srv/clone": "/srv/clone", "file:///srv/clone": "/srv/clone", "/srv/other": nil, "https://example.com/clone": nil, "ssh://git@example.com/clone": nil, "git@example.com:clone": nil} {
 		got := r.call("get_vessel", `{"vesselId":"`+r.add("add_vessel", `{"name":"a","repoUrl":"`+url+`"}`)+`"}`)
 		if got["WorkingDirectory"] != want || got["LocalPath"] != nil {
 			t.Errorf("%s: %v", url, got)
@@ -112,6 +112,10 @@ func TestVesselsThatCannotBeAreRefused(t *testing.T) {
 		{`{"name":"a","repoUrl":"https://example.com/a\n"}`, ""}, // trimmed
 		{`{"name":"a","repoUrl":"https://example.com/\u0007"}`, broker.CodeInvalid},
 		{`{"name":"a","repoUrl":"../a"}`, broker.CodeInvalid},
+		{`{"name":"a","repoUrl":"https://me:secret@example.com/a"}`, broker.CodeInvalid},
+		{`{"name":"a","repoUrl":"HTTPS://ghp_secret@example.com/a"}`, broker.CodeInvalid},
+		{`{"name":"a","repoUrl":"https://me:sec%zzret@example.com/a"}`, broker.CodeInvalid},
+		{`{"name":"a","repoUrl":"ssh://git:secret@example.com/a"}`, broker.CodeInvalid},
 		{`{"name":"a","repoUrl":"https://example.com/a","workingDirectory":"a"}`, broker.CodeInvalid},
 		{`{"name":"a","repoUrl":"https://example.com/a","defaultBranch":"-x"}`, broker.CodeInvalid},
 		{`{"name":"a","repoUrl":"https://example.com/a","landingMode":"PullRequest"}`, broker.CodeLandingUnsupported},
