@@ -238,6 +238,9 @@ func TestALandingLeadsAFailedVoyageOn(t *testing.T) {
 		if m := get[dispatch.Mission](w, "a"); strings.Contains(*m.FailureMessage, "secret") {
 			t.Errorf("it says %q", *m.FailureMessage)
 		}
+		if notes := strings.Join(w.agents.notes["a"], "\n"); !strings.Contains(notes, "no space at /secret") {
+			t.Errorf("the log has %q", notes)
+		}
 		w.docks.land = nil
 		if _, err := w.sys.RetryLanding(context.Background(), operator, "a"); err != nil {
 			t.Fatal(err)

@@ -252,6 +252,7 @@ func (c *course) stopped(ctx context.Context, err error, reason dispatch.Failure
 	if fault := (*dispatch.Fault)(nil); errors.As(err, &fault) {
 		return c.failed(fault.Reason, fault.Message)
 	}
+	c.sys.opts.Agents.Note(c.id, message+" The cause: "+err.Error())
 	return c.failed(reason, message)
 }
 

@@ -119,28 +119,29 @@ func TestWhatCannotBeBegunFailsWithItsReason(t *testing.T) {
 		name string
 		set  func(*world)
 		want string
+		log  string
 	}{
 		{"no worktree", func(w *world) {
 			w.docks.prepare = func(context.Context, Work) (Prepared, error) { return Prepared{}, broken }
-		}, "m:Failed(provision_failed)"},
+		}, "m:Failed(provision_failed)", "disk on fire at /secret/path"},
 		{"no such ref", func(w *world) {
 			w.docks.prepare = func(context.Context, Work) (Prepared, error) {
 				return Prepared{}, &dispatch.Fault{Reason: dispatch.StartFromRefMissing, Message: "There is no such branch."}
 			}
-		}, "m:Failed(start_from_ref_missing)"},
-		{"no brief", func(w *world) { w.briefs.err = broken }, "m:Failed(launch_failed)"},
-		{"no program", func(w *world) { w.agents.start = func(context.Context, Work) error { return broken } }, "m:Failed(launch_failed)"},
+		}, "m:Failed(start_from_ref_missing)", ""},
+		{"no brief", func(w *world) { w.briefs.err = broken }, "m:Failed(launch_failed)", "disk on fire"},
+		{"no program", func(w *world) { w.agents.start = func(context.Context, Work) error { return broken } }, "m:Failed(launch_failed)", "disk on fire"},
 		{"a prompt that is too large", func(w *world) {
 			w.agents.start = func(context.Context, Work) error {
 				return &dispatch.Fault{Reason: dispatch.PromptTooLarge, Message: "The prompt is too large."}
 			}
-		}, "m:Failed(prompt_too_large)"},
+		}, "m:Failed(prompt_too_large)", ""},
 		{"a port that panics", func(w *world) {
 			w.agents.start = func(context.Context, Work) error { panic("broken") }
-		}, "m:Failed(launch_failed)"},
+		}, "m:Failed(launch_failed)", ""},
 		{"a worktree that takes for ever", func(w *world) {
 			w.docks.prepare = func(ctx context.Context, _ Work) (Prepared, error) { <-ctx.Done(); return Prepared{}, ctx.Err() }
-		}, "m:Failed(provision_failed)"},
+		}, "m:Failed(provision_failed)", "deadline exceeded"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in(t, func(t *testing.T, w *world) {
@@ -156,6 +157,9 @@ func TestWhatCannotBeBegunFailsWithItsReason(t *testing.T) {
 				m := get[dispatch.Mission](w, "m")
 				if strings.Contains(*m.FailureMessage, "secret") || m.Assignment != dispatch.AssignmentFailed || w.agents.live() > 0 {
 					t.Errorf("the mission says %q, and its assignment is %s", *m.FailureMessage, m.Assignment)
+				}
+				if notes := strings.Join(w.agents.notes["m"], "\n"); tt.log != "" && !strings.Contains(notes, tt.log) {
+					t.Errorf("the log has %q, and not %q", notes, tt.log)
 				}
 			})
 		})

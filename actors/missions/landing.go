@@ -95,6 +95,9 @@ func (s *System) merge(w Work) (end cutOff, landed bool) {
 	if fault := (*dispatch.Fault)(nil); errors.As(err, &fault) {
 		return failed(fault.Reason, fault.Message)
 	}
+	if s.ctx.Err() == nil {
+		s.opts.Agents.Note(w.Mission.ID, "The landing failed: "+err.Error())
+	}
 	return failed(dispatch.LandingBroken, "The work could not be merged into "+w.Vessel.DefaultBranch+".")
 }
 

@@ -111,8 +111,7 @@ func (b *sheet) recoverHeld(m dispatch.Mission) error {
 		}
 		return err
 	}
-	b.recoverDock(d)
-	return nil
+	return b.recoverDock(d)
 }
 
 func (b *sheet) recoverCaptain(c dispatch.Captain) {
@@ -122,17 +121,19 @@ func (b *sheet) recoverCaptain(c dispatch.Captain) {
 	}
 }
 
-func (b *sheet) recoverDock(d dispatch.Dock) {
+// recoverDock has a worktree removed, also one that was being made.
+func (b *sheet) recoverDock(d dispatch.Dock) error {
 	next := d.Recovered(false)
 	if next.State == d.State {
-		return
+		return nil
 	}
-	if next.State == dispatch.DockFailed {
-		text := "The broker stopped while the worktree was made."
-		next.Error = &text
+	next, err := leaving(next)
+	if err != nil {
+		return err
 	}
 	next.UpdatedUTC = b.at
 	b.docks.put(next)
+	return nil
 }
 
 // recoverCaptains makes the captains Idle that no mission accounts for.
@@ -168,10 +169,10 @@ func (s *System) recoverDocks(ctx context.Context) error {
 		for _, k := range list {
 			_, err := s.commit(ctx, func(b *sheet) error {
 				d, err := b.docks.get(b.store(), k.Value.ID)
-				if err == nil {
-					b.recoverDock(d)
+				if err != nil {
+					return err
 				}
-				return err
+				return b.recoverDock(d)
 			})
 			if err != nil {
 				return err

@@ -39,7 +39,7 @@ func TestWhatAStartMakesOfWhatItFinds(t *testing.T) {
 		after   dispatch.DockState // before the first pass
 		voyage  dispatch.VoyageStatus
 	}{
-		{"assigned", dispatch.MissionAssigned, false, working, dispatch.DockProvisioning, "m:Failed(lost_on_restart)", dispatch.DockFailed, dispatch.VoyageFailed},
+		{"assigned", dispatch.MissionAssigned, false, working, dispatch.DockProvisioning, "m:Failed(lost_on_restart)", dispatch.DockReclaiming, dispatch.VoyageFailed},
 		{"assigned, its worktree made", dispatch.MissionAssigned, false, working, leased, "m:Failed(lost_on_restart)", dispatch.DockReclaiming, dispatch.VoyageFailed},
 		{"running", dispatch.MissionInProgress, false, working, leased, "m:Failed(lost_on_restart)", dispatch.DockReclaiming, dispatch.VoyageFailed},
 		{"stalled", dispatch.MissionInProgress, false, dispatch.CaptainStalled, leased, "m:Failed(lost_on_restart)", dispatch.DockReclaiming, dispatch.VoyageFailed},

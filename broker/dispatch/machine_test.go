@@ -115,6 +115,12 @@ func TestARestartedMissionIsAsNew(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	}
+	for _, ref := range []*string{nil, &text} { // of a ref, what it was resolved to stays
+		got, err := Mission{Status: MissionFailed, StartFromRef: ref, StartCommit: &text}.Restarted(at)
+		if err != nil || (got.StartCommit == nil) != (ref == nil) {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
 	for status := range missions {
 		if status != MissionFailed && status != MissionCancelled {
 			if _, err := (Mission{Status: status}).Restarted(at); !errors.Is(err, ErrStep) {

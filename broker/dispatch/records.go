@@ -346,7 +346,8 @@ func (m Mission) StepAsked(to MissionStatus, at time.Time) (Mission, error) {
 }
 
 // Restarted is the mission as restart_mission makes it: pending again, without
-// captain, branch, pull request and times. Only what ended Failed or Cancelled
+// captain, branch, pull request and times. The commit that a ref was resolved to
+// when the mission was made stays. Only what ended Failed or Cancelled
 // is restarted.
 func (m Mission) Restarted(at time.Time) (Mission, error) {
 	if m.Status != MissionFailed && m.Status != MissionCancelled {
@@ -356,6 +357,9 @@ func (m Mission) Restarted(at time.Time) (Mission, error) {
 	m.CaptainID, m.DockID, m.ProcessID, m.ProcessStarted, m.Branch, m.Commit, m.PRURL = nil, nil, nil, nil, nil, nil, nil
 	m.FailureReason, m.FailureMessage, m.Landing = nil, nil, false
 	m.AssignedUTC, m.StartedUTC, m.CompletedUTC = nil, nil, nil
+	if m.StartFromRef == nil {
+		m.StartCommit = nil // it begins where its branch or dependency is then
+	}
 	return m, nil
 }
 

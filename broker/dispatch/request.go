@@ -146,7 +146,7 @@ func (a Asked) aliases() *broker.Refusal {
 	for i, m := range a.Missions {
 		if _, known := byAlias[m.DependsOnAlias]; m.DependsOnAlias != "" && !known {
 			return broker.Refuse(broker.CodeMissionAliasUnknown, fmt.Sprintf("Mission %d depends on an alias that no mission has.", i),
-				map[string]any{"Mission": i, "Aliases": slices.Sorted(keys(byAlias))})
+				map[string]any{"Mission": i, "Aliases": append([]string{}, slices.Sorted(keys(byAlias))...)})
 		}
 	}
 	if ring := a.ring(byAlias); ring != nil {

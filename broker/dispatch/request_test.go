@@ -99,3 +99,12 @@ func TestAddressesThatReachTheServerAreToldApart(t *testing.T) {
 		}
 	}
 }
+
+func TestAnUnknownAliasIsToldTheOnesThatThereAre(t *testing.T) {
+	for aliases, want := range map[string]string{"": "[]", "core": `["core"]`} {
+		refusal := Asked{Title: "t", Missions: []AskedMission{{Title: "a", Description: "b", Alias: aliases}, {Title: "c", Description: "d", DependsOnAlias: "x"}}}.Check()
+		if raw, err := json.Marshal(refusal.Detail["Aliases"]); err != nil || string(raw) != want {
+			t.Errorf("got %s, want %s, %v", raw, want, err)
+		}
+	}
+}

@@ -156,9 +156,10 @@ func byAge(missions []Mission) []string {
 }
 
 // Pick chooses the captain for a mission among those that are there: idle, of
-// the mission's tenant, of a runtime that is built, allowed to take its persona; the preferred model or tier
-// first, then the higher rank, then by name. The captains that it did not take
-// are not changed: who takes one compares and sets.
+// the mission's tenant, of a runtime that is built, allowed to take its persona.
+// The preferred model or tier goes first, then the tier that its hint is for,
+// then who prefers its persona, then the higher rank, then the name. The captains
+// that it did not take are not changed: who takes one compares and sets.
 func Pick(m Mission, captains []Captain) (Captain, bool) {
 	idle := slices.DeleteFunc(slices.Clone(captains), func(c Captain) bool {
 		return c.State != CaptainIdle || c.TenantID != m.TenantID || !slices.Contains(Runtimes, c.Runtime) ||
@@ -168,7 +169,7 @@ func Pick(m Mission, captains []Captain) (Captain, bool) {
 		return Captain{}, false
 	}
 	slices.SortStableFunc(idle, func(a, b Captain) int {
-		return cmp.Or(cmp.Compare(fit(m, a), fit(m, b)), cmp.Compare(b.PreferenceRank, a.PreferenceRank), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(fit(m, a), fit(m, b)), cmp.Compare(suits(m, a), suits(m, b)), cmp.Compare(prefers(m, a), prefers(m, b)), cmp.Compare(b.PreferenceRank, a.PreferenceRank), cmp.Compare(a.Name, b.Name))
 	})
 	return idle[0], true
 }
@@ -185,4 +186,30 @@ func fit(m Mission, c Captain) int {
 		return 0
 	}
 	return 1
+}
+
+// hints are the words for what a mission asks of a captain, with the tier that is
+// for such work.
+var hints = map[string]Tier{"audit": Premium, "reasoning-heavy": Premium, "mechanical": Economy, "doc-only": Economy}
+
+// suits is 0 for a captain of the tier that a mission's hint is for, else 1.
+func suits(m Mission, c Captain) int {
+	if m.CapabilityHint != nil {
+		if tier, word := hints[*m.CapabilityHint]; word && c.Tier == tier {
+			return 0
+		}
+	}
+	return 1
+}
+
+// prefers is 0 for a captain whose preferred persona is the mission's, 2 for one
+// that prefers another, else 1.
+func prefers(m Mission, c Captain) int {
+	switch {
+	case c.PreferredPersona == nil:
+		return 1
+	case *c.PreferredPersona == m.Persona:
+		return 0
+	}
+	return 2
 }

@@ -173,6 +173,37 @@ func TestTheCaptainThatFitsIsPicked(t *testing.T) {
 	}
 }
 
+func TestHintAndPersonaDecideAmongCaptainsThatFit(t *testing.T) {
+	text := func(s string) *string { return &s }
+	captain := func(name string, tier Tier, model, persona *string, rank int) Captain {
+		return Captain{Name: name, Runtime: ClaudeCode, State: CaptainIdle, Tier: tier, Model: model, PreferredPersona: persona, PreferenceRank: rank}
+	}
+	all := []Captain{captain("cheap", Economy, nil, nil, 0), captain("plain", Standard, nil, nil, 9), captain("dear", Premium, text("opus"), nil, 0),
+		captain("worker", Standard, nil, text("Worker"), 0), captain("judge", Standard, nil, text("Judge"), 99)}
+	for _, tt := range []struct {
+		name, persona string
+		hint, model   *string
+		want          string
+	}{
+		{"no wish: who prefers the persona", "Worker", nil, nil, "worker"},
+		{"another persona", "Judge", nil, nil, "judge"},
+		{"nobody prefers it: the rank, but not who prefers another", "Tester", nil, nil, "plain"},
+		{"mechanical", "Worker", text("mechanical"), nil, "cheap"},
+		{"doc-only", "Worker", text("doc-only"), nil, "cheap"},
+		{"audit", "Worker", text("audit"), nil, "dear"},
+		{"reasoning-heavy", "Worker", text("reasoning-heavy"), nil, "dear"},
+		{"the model goes before the hint", "Worker", text("mechanical"), text("opus"), "dear"},
+		{"a hint that is none", "Worker", text("unheard-of"), nil, "worker"},
+	} {
+		for range 2 {
+			slices.Reverse(all)
+			if got, _ := Pick(Mission{Persona: tt.persona, CapabilityHint: tt.hint, PreferredModel: tt.model}, all); got.Name != tt.want {
+				t.Errorf("%s: got %s", tt.name, got.Name)
+			}
+		}
+	}
+}
+
 func TestRecordsAreReadWithinTheirTenant(t *testing.T) {
 	o := Owner{"acme", "ana"}
 	for _, tt := range []struct {

@@ -244,7 +244,7 @@ func (d *dispatchRound) check() {
 	}
 	d.await("every dock is given back", func() bool {
 		for _, k := range entities[dispatch.Dock](d, w, "docks") {
-			if k.State != dispatch.DockAvailable && k.State != dispatch.DockFailed {
+			if k.State != dispatch.DockAvailable {
 				return false
 			}
 		}

@@ -46,7 +46,7 @@ func (b *running) openPlaces() (err error) {
 	if v.secrets, err = b.dir.Secrets(); err != nil {
 		return err
 	}
-	v.git = git.New(git.Options{Env: os.Environ(), Ledger: b.ledger})
+	v.git = git.New(git.Options{Env: os.Environ(), Ledger: b.ledger, Own: b.dir.Path("repos")})
 	if v.engine, err = codeindex.New(codeindex.Options{Root: b.dir.Path("index"), Repos: b.dir.Path("repos"), Git: v.git, Token: b.vesselToken}); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (b *running) openVessels(shared native.Options) error {
 	v, c := &b.vessels, b.cfg.Broker.Dispatch
 	indexing := codeverbs.Options{Options: shared, Counter: b.counter, Within: context.WithTimeout, Missions: b.journal,
 		Captains: codeverbs.CaptainSearch{Disabled: !c.CaptainSearch, MaxResults: c.CaptainSearchMaxResults, MaxCalls: c.CaptainSearchMaxCalls}}
-	working := dispatch.Options{Options: shared, Random: rand.Reader, Secrets: v.secrets, Places: places{v.engine, b.log}, Hold: b.hold.Refuse, Within: context.WithTimeout}
+	working := dispatch.Options{Options: shared, Random: rand.Reader, Secrets: v.secrets, Places: places{v.engine, v.git, b.log}, Hold: b.hold.Refuse, Within: context.WithTimeout}
 	if b.dir == nil {
 		v.family = dispatch.New(b.journal, working)
 		v.code = codeverbs.New(b.journal, v.family, v.engine, indexing)
@@ -84,7 +84,7 @@ func (b *running) openVessels(shared native.Options) error {
 	if v.missions, err = b.newMissions(b.journal, b.board); err != nil {
 		return err
 	}
-	working.Runner, working.Papers, working.Refs, working.Index, working.Claims = v.missions, v.papers, v.docks, v.code, b.board
+	working.Runner, working.Papers, working.Refs, working.Index, working.Board = v.missions, v.papers, v.docks, v.code, b.board
 	v.family = dispatch.New(b.journal, working)
 	if err := v.missions.Recover(context.Background()); err != nil {
 		return &failure{exit: exitJournal, code: codeJournal, message: "What became of the missions cannot be written: " + sentence(err)}
@@ -198,6 +198,7 @@ func (v *vessels) close() {
 // places answers what the verbs of vessels ask of the file system.
 type places struct {
 	engine *codeindex.Engine
+	git    *git.Git
 	log    *slog.Logger
 }
 
@@ -212,11 +213,49 @@ func (places) LocalClone(url string) (dir string, ok bool) {
 	return dir, there(".git") || there("HEAD") && there("hooks")
 }
 
-// RemoveClone removes the bare clone of a vessel and what was indexed of it.
-func (p places) RemoveClone(ctx context.Context, vesselID string) (warning string) {
-	if err := p.engine.Drop(ctx, vesselID); err != nil {
+// FileSize is how many bytes a regular file has.
+func (places) FileSize(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	return info.Size()
+}
+
+// RemoveClone removes the bare clones of a vessel and what was indexed of it. At
+// its LocalPath a bare repository is removed that is neither its origin nor its
+// working directory: those are somebody's own.
+func (p places) RemoveClone(ctx context.Context, v domain.Vessel) (warnings []string) {
+	if err := p.engine.Drop(ctx, v.ID); err != nil {
 		p.log.Warn("a vessel's clone or index could not be removed", slog.String("cause", err.Error()))
-		return "Its clone or its code index could not be removed from the state directory."
+		warnings = append(warnings, "Its clone or its code index could not be removed from the state directory.")
+	}
+	if w := p.removeLocal(ctx, v); w != "" {
+		warnings = append(warnings, w)
+	}
+	return warnings
+}
+
+func (p places) removeLocal(ctx context.Context, v domain.Vessel) (warning string) {
+	if v.LocalPath == nil {
+		return ""
+	}
+	if sameDirectory(git.LocalPath(v.RepoURL), *v.LocalPath) || v.WorkingDirectory != nil && sameDirectory(*v.WorkingDirectory, *v.LocalPath) {
+		return "Its localPath is also its origin or its working directory, and was left as it is."
+	}
+	if err := p.git.Repo(*v.LocalPath).Remove(ctx); err != nil {
+		p.log.Warn("the clone at a vessel's localPath could not be removed", slog.String("cause", err.Error()))
+		return "What stands at its localPath was left as it is: it is no bare repository, or could not be removed."
 	}
 	return ""
+}
+
+// sameDirectory reports whether two paths lead to one directory that is there.
+func sameDirectory(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }

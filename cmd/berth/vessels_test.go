@@ -2,11 +2,15 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	domain "berth/broker/dispatch"
+	"berth/transport/git"
 )
 
 // indexStatus is what the test reads of index_status.
@@ -175,6 +179,31 @@ func TestCodeIsIndexedAndFoundAlsoAfterAKill(t *testing.T) {
 	for _, dir := range []string{"index", "repos"} {
 		if left, err := os.ReadDir(filepath.Join(h.state, dir)); err != nil || len(left) != 0 {
 			t.Errorf("%s: %v %v", dir, left, err)
+		}
+	}
+}
+
+func TestADeletedVesselTakesItsCloneAtLocalPathAlong(t *testing.T) {
+	dir := t.TempDir()
+	p := places{git: git.New(git.Options{Env: os.Environ()}), log: slog.New(slog.DiscardHandler)}
+	at := func(name string) *string {
+		path := filepath.Join(dir, name)
+		return &path
+	}
+	for _, args := range [][]string{{"origin.git", "--bare"}, {"clone.git", "--bare"}, {"work"}} {
+		must(t, exec.CommandContext(t.Context(), "git", append([]string{"init", "-q", *at(args[0])}, args[1:]...)...).Run())
+	}
+	for _, tt := range []struct {
+		name, local string
+		left, warns bool
+	}{
+		{"its origin", "origin.git", true, true}, {"its working directory", "work", true, true}, {"files of somebody's", ".", true, true},
+		{"a bare clone", "clone.git", false, false}, {"nothing", "clone.git", false, false},
+	} {
+		v := domain.Vessel{RepoURL: "file://" + *at("origin.git"), WorkingDirectory: at("work"), LocalPath: at(tt.local)}
+		warning := p.removeLocal(t.Context(), v)
+		if _, err := os.Stat(*v.LocalPath); (err == nil) != tt.left || (warning != "") != tt.warns {
+			t.Errorf("%s: %v, warned %q", tt.name, err, warning)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package real
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync"
 	"testing"
 )
 
@@ -31,6 +33,34 @@ var jobID = regexp.MustCompile(`JobId\W{1,9}(job_[0-9a-z]{8}_[0-9A-Za-z]{11})`)
 type model struct {
 	url string // what the CLI is told
 	log string
+
+	mu      sync.Mutex
+	offered []string // the tools of the last request that had any
+}
+
+// take reads the tools of a request: those of a namespace as namespace::tool. The
+// model's own log cuts a long list.
+func (m *model) take(body []byte) {
+	type tool struct {
+		Name, Type string
+		Tools      []tool
+	}
+	var request struct{ Tools []tool }
+	if json.Unmarshal(body, &request) != nil || len(request.Tools) == 0 {
+		return
+	}
+	var names []string
+	for _, t := range request.Tools {
+		if t.Type != "namespace" {
+			names = append(names, cmp.Or(t.Name, t.Type))
+		}
+		for _, in := range t.Tools {
+			names = append(names, t.Name+"::"+in.Name)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.offered = names
 }
 
 // startModel runs a scripted model. seen is called with each request while the
@@ -55,7 +85,10 @@ func startModel(t *testing.T, program string, script any, seen func(body []byte)
 		}
 		return conn.Close() == nil
 	})
-	proxy := httptest.NewServer(fillIn(&url.URL{Scheme: "http", Host: target}, seen))
+	proxy := httptest.NewServer(fillIn(&url.URL{Scheme: "http", Host: target}, func(body []byte) {
+		m.take(body)
+		seen(body)
+	}))
 	t.Cleanup(proxy.Close)
 	m.url = proxy.URL
 	return m
@@ -116,20 +149,18 @@ func (m *model) heard(t *testing.T) (tools []string, results []json.RawMessage) 
 	last := ""
 	for _, line := range readLines(t, m.log) {
 		var entry struct {
-			Tools  []string
 			Result json.RawMessage
 		}
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
 			t.Logf("the model's log has a line that was cut or is no JSON: %.100s", line)
 			continue
 		}
-		switch {
-		case entry.Result != nil && string(entry.Result) != last: // a CLI may ask more than once in one state
+		if entry.Result != nil && string(entry.Result) != last { // a CLI may ask more than once in one state
 			last = string(entry.Result)
 			results = append(results, entry.Result)
-		case len(entry.Tools) > 0:
-			tools = entry.Tools
 		}
 	}
-	return tools, results
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.offered, results
 }

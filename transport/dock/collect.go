@@ -99,6 +99,10 @@ func (d *Docks) remains(ctx context.Context, w missions.Work, head string, note 
 	}
 	if at != head {
 		branch, _ := tree.Branch(ctx) // empty: none
+		if branch == w.Vessel.DefaultBranch {
+			note("The worktree stands on %s (branch %q) and not on the mission's branch; commits there do not count for it, but the default branch of the clone has them now.", at, branch)
+			return nil
+		}
 		note("The worktree stands on %s (branch %q) and not on the mission's branch; commits there do not count.", at, branch)
 		return nil
 	}

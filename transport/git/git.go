@@ -21,6 +21,7 @@ const (
 	defaultLimit   = time.Minute      // of a command that works on local files
 	defaultNetwork = 10 * time.Minute // of one that may ask another host
 	maxOutput      = 64 << 20
+	stopGrace      = 2 * time.Second // in which a command that is ended takes its locks back
 )
 
 // Options tune how git is run.
@@ -36,6 +37,10 @@ type Options struct {
 	Ledger *guard.Ledger
 	// Executable is the guard's, as in guard.Spec.
 	Executable string
+	// Own is a directory in whose repositories only this Git, and who is given a
+	// worktree of them, works; empty: none. What a killed git left locked there is
+	// freed.
+	Own string
 }
 
 // Git runs the git program.
@@ -46,6 +51,7 @@ type Git struct {
 	mu      sync.Mutex
 	locks   map[string]chan struct{} // by directory of a repository; full while it is held
 	fetches map[string]fetched       // by directory of a repository: the last one
+	freed   map[string]bool          // directories of repositories that were looked through for locks
 }
 
 // New makes a Git.
@@ -57,7 +63,7 @@ func New(o Options) *Git {
 		o.Network = defaultNetwork
 	}
 	return &Git{opts: o, env: append(append([]string(nil), o.Env...), quiet()...),
-		locks: map[string]chan struct{}{}, fetches: map[string]fetched{}}
+		locks: map[string]chan struct{}{}, fetches: map[string]fetched{}, freed: map[string]bool{}}
 }
 
 // quiet is the environment in which git asks nobody and runs nothing but
@@ -108,7 +114,7 @@ func CheckRef(name string) error { return dispatch.CheckBranch(name) }
 // spec is how git is run in a repository.
 func (r *Repo) spec(args []string) guard.Spec {
 	env := append(r.git.env[:len(r.git.env):len(r.git.env)], r.env...) // of a name that comes twice the last counts
-	return guard.Spec{Executable: r.git.opts.Executable, Command: "git", Args: args, Env: env, Dir: r.dir, Ledger: r.git.opts.Ledger, Name: "git"}
+	return guard.Spec{Executable: r.git.opts.Executable, Command: "git", Args: args, Env: env, Dir: r.dir, StopGrace: stopGrace, Ledger: r.git.opts.Ledger, Name: "git"}
 }
 
 // said is the end of what git wrote to its standard error, without credentials.
@@ -178,6 +184,7 @@ func (r *Repo) hold(ctx context.Context) (release func(), err error) {
 	r.git.mu.Unlock()
 	select {
 	case lock <- struct{}{}:
+		r.first()
 		return func() { <-lock }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the repository: %w", context.Cause(ctx))

@@ -105,6 +105,31 @@ func (y *yard) worktree(r *Repo, branch string) *Repo {
 	return y.git.Repo(path)
 }
 
+func TestOnlyABareRepositoryIsRemoved(t *testing.T) {
+	y := newYard(t)
+	r := y.clone()
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.Mkdir(plain, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, dir := range map[string]string{"with files checked out": y.origin.Dir(), "a directory": plain, "a part of one": filepath.Join(r.Dir(), "refs")} {
+		if err := y.git.Repo(dir).Remove(t.Context()); err == nil {
+			t.Errorf("%s was removed", name)
+		}
+		if _, err := os.Stat(dir); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for range 2 {
+		if err := r.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(r.Dir()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("it is there: %v", err)
+		}
+	}
+}
+
 func TestACloneIsMadeOnceAndFollowsItsOrigin(t *testing.T) {
 	y := newYard(t)
 	r := y.clone()

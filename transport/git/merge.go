@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,11 @@ func (r *Repo) MergeBare(ctx context.Context, scratch, branch, commit, message s
 	}
 	if err := os.MkdirAll(filepath.Dir(scratch), 0o700); err != nil {
 		return "", fmt.Errorf("merge: %w", err)
+	}
+	if _, err := os.Lstat(scratch); !errors.Is(err, fs.ErrNotExist) { // of one that was killed
+		if err := r.removeWorktree(ctx, scratch); err != nil {
+			return "", fmt.Errorf("merge: %w", err)
+		}
 	}
 	if _, err := r.git.run(ctx, r.git.opts.Network, r, "worktree", "add", "--quiet", "--detach", "--end-of-options", scratch, from); err != nil {
 		return "", err

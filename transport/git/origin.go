@@ -5,9 +5,7 @@ package git
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -62,7 +60,7 @@ func (r *Repo) Follow(ctx context.Context, address string, age time.Duration) (s
 	if dir := LocalPath(address); dir != "" {
 		address = dir
 	}
-	if _, err := os.Stat(filepath.Join(r.dir, "HEAD")); errors.Is(err, os.ErrNotExist) {
+	if !r.there() {
 		return nil, r.Clone(ctx, address)
 	}
 	release, err := r.hold(ctx)

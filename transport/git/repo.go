@@ -25,7 +25,7 @@ func (r *Repo) Clone(ctx context.Context, url string) error {
 		return err
 	}
 	defer release()
-	if _, err := os.Stat(filepath.Join(r.dir, "HEAD")); err == nil {
+	if r.there() {
 		return nil
 	}
 	fresh := r.dir + ".new"
@@ -49,10 +49,46 @@ func (r *Repo) Clone(ctx context.Context, url string) error {
 	if err := at.fetch(ctx); err != nil {
 		return err
 	}
+	if err := r.clear(); err != nil {
+		return fmt.Errorf("make room for a clone: %w", err)
+	}
 	if err := os.Rename(fresh, r.dir); err != nil {
 		return fmt.Errorf("put the clone in its place: %w", err)
 	}
 	return nil
+}
+
+// there reports whether a bare repository stands in the directory, by what git
+// itself goes by.
+func (r *Repo) there() bool {
+	for _, part := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Stat(filepath.Join(r.dir, part)); errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
+}
+
+// maxRuins is how many repositories that broke are kept.
+const maxRuins = 100
+
+// clear moves what stands at the place of a repository of Berth's own and is
+// none, since it may hold somebody's commits. Anybody else's directory stays; an
+// empty one is in nobody's way.
+func (r *Repo) clear() error {
+	if !r.own() {
+		return nil
+	}
+	if left, err := os.ReadDir(r.dir); errors.Is(err, fs.ErrNotExist) || err == nil && len(left) == 0 {
+		return nil
+	}
+	for n := range maxRuins {
+		ruin := fmt.Sprintf("%s.broken-%d", r.dir, n+1)
+		if _, err := os.Lstat(ruin); errors.Is(err, fs.ErrNotExist) {
+			return os.Rename(r.dir, ruin)
+		}
+	}
+	return fmt.Errorf("%s is no repository", r.dir)
 }
 
 // Fetch brings the branches and tags of origin.
@@ -144,18 +180,24 @@ func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
 		return err
 	}
 	defer release()
-	if _, err := os.Stat(filepath.Join(r.dir, "HEAD")); errors.Is(err, fs.ErrNotExist) { // the repository vanished
+	if !r.there() {
 		if err := removeAll(path); err != nil {
 			return fmt.Errorf("remove a worktree: %w", err)
 		}
 		return nil
 	}
+	return r.removeWorktree(ctx, path)
+}
+
+// removeWorktree is RemoveWorktree of a repository that is there and held.
+func (r *Repo) removeWorktree(ctx context.Context, path string) error {
 	_, _ = r.run(ctx, "worktree", "unlock", path) // an agent may have locked it; else there is nothing to unlock
 	_, _ = r.git.run(ctx, r.git.opts.Network, r, "worktree", "remove", "--force", "--force", path)
 	if err := removeAll(path); err != nil {
 		return fmt.Errorf("remove a worktree: %w", err)
 	}
 	_, _ = r.run(ctx, "worktree", "prune") // what git remembers of one that is gone is in nobody's way, and pruned by the next
+	r.last()
 	return nil
 }
 
@@ -183,6 +225,31 @@ func (r *Repo) Head(ctx context.Context) (string, error) {
 func (r *Repo) Bare(ctx context.Context) (bool, error) {
 	out, err := r.run(ctx, "rev-parse", "--is-bare-repository")
 	return strings.TrimSpace(out) == "true", err
+}
+
+// errNotBare is what Remove says of a directory that holds anything else.
+var errNotBare = errors.New("the directory is no bare repository")
+
+// Remove removes a bare repository with all that it holds. Another directory is
+// left as it is; one that is not there is removed already.
+func (r *Repo) Remove(ctx context.Context) error {
+	release, err := r.hold(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if _, err := os.Lstat(r.dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, name := range []string{"HEAD", "objects", "refs"} { // git looks above a directory too
+		if _, err := os.Stat(filepath.Join(r.dir, name)); err != nil {
+			return errNotBare
+		}
+	}
+	if bare, err := r.Bare(ctx); err != nil || !bare {
+		return errors.Join(errNotBare, err)
+	}
+	return os.RemoveAll(r.dir)
 }
 
 // Branch gives the branch that a worktree is on; empty: none.

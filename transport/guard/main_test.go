@@ -84,6 +84,7 @@ func hostile(mode string, args []string) int {
 		fmt.Println("ready")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		<-term
+		fmt.Println("bye")
 		return 7
 	case "family": // a deaf child, and a deaf daemon that double-forked
 		signal.Ignore(deafSignals...)

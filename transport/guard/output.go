@@ -24,7 +24,8 @@ var cleanEnd = event{kind: eventExited}.words()
 
 // Output runs a command to its end, with nothing on its standard input, and
 // gives what it wrote to its standard output, max bytes at most. The end of ctx
-// kills it. It returns when nothing of the command is left. A command that did
+// kills it, after it was asked with SIGTERM and a StopGrace that is positive. It
+// returns when nothing of the command is left. A command that did
 // not end well, or not in time, is an *OutputError.
 func Output(ctx context.Context, spec Spec, max int) ([]byte, error) {
 	return runCommand(ctx, spec, nil, func(stdout io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(stdout, int64(max)+1)) }, max)
@@ -79,7 +80,13 @@ func runCommand(ctx context.Context, spec Spec, input io.Reader, read func(io.Re
 		_ = p.Stdin.Close()
 	}()
 	defer func() { <-fed }() // Stop has closed the pipe
+	cut := make(chan struct{})
 	kept := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		if spec.StopGrace > 0 {
+			p.ask()
+			p.patience()
+		}
 		p.cut()
 		_ = p.stdout.SetReadDeadline(time.Unix(1, 0)) // whoever may still hold its other end
 	})
@@ -88,7 +95,7 @@ func runCommand(ctx context.Context, spec Spec, input io.Reader, read func(io.Re
 	if readErr == nil && len(out) <= max {
 		select { // it may have closed its output and run on
 		case <-p.Done():
-		case <-ctx.Done():
+		case <-cut:
 		}
 	}
 	now, cancel := context.WithCancel(context.Background())

@@ -3,12 +3,15 @@
 package guard
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestOutputOfACommand(t *testing.T) {
@@ -87,6 +90,40 @@ func TestOutputThatDoesNotEndIsCutWithAllThatTheCommandStarted(t *testing.T) {
 			cancel()
 			if err := <-ended; !tt.wantErr(err) {
 				t.Error(err)
+			}
+			w.awaitNobody()
+		})
+	}
+}
+
+// What a command has begun it may take back when its context ends, if it is given
+// the time.
+func TestACommandWithAGraceIsAskedToEnd(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		grace time.Duration
+		said  string
+	}{{"asked", time.Minute, "bye\n"}, {"without a grace it is killed", 0, ""}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWitness(t)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			var said string
+			err := Pipe(ctx, Spec{Command: ownPath(t), Args: []string{"hostile", "polite", w.path}, Env: prompt, StopGrace: tt.grace}, nil, func(out io.Reader) error {
+				w.gather("polite")
+				lines := bufio.NewReader(out)
+				if _, err := lines.ReadString('\n'); err != nil {
+					return err
+				}
+				cancel()
+				rest, _ := io.ReadAll(lines) // killed, its end may be the deadline
+				said = string(rest)
+				return nil
+			})
+			if !errors.Is(err, context.Canceled) || said != tt.said {
+				t.Errorf("said %q, %v", said, err)
 			}
 			w.awaitNobody()
 		})

@@ -49,7 +49,8 @@ type Spec struct {
 	// Dir is the working directory; empty: the broker's.
 	Dir string
 	// StopGrace is how long Stop waits after it closed stdin, and again after
-	// SIGTERM; 0: DefaultStopGrace, negative: not at all.
+	// SIGTERM; 0: DefaultStopGrace, negative: not at all. Output and its like have
+	// one only where it is positive.
 	StopGrace time.Duration
 	// StderrLimit is how many bytes of the end of stderr are kept; 0 or less:
 	// DefaultStderrLimit.

@@ -66,7 +66,7 @@ func (a *api) queried(r *http.Request, verb, argument string, names ...string) (
 // route.
 var (
 	counts = []string{"pageNumber", "pageSize", "lines", "offset", "length"}
-	truths = []string{"includeDescription", "includeDiffs", "includeLogs"}
+	truths = []string{"includeContext", "includeDescription", "includeDiffs", "includeLogs"}
 )
 
 // queried are the parameters of these names that a query has. The verb has its
@@ -142,7 +142,7 @@ func lowered(v any) any {
 
 // voyage answers with a voyage and its missions.
 func (a *api) voyage(r *http.Request) (any, error) {
-	arguments, err := queried(r, truths)
+	arguments, err := queried(r, []string{"includeDescription", "includeDiffs", "includeLogs"})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"berth/broker/drain"
 	"berth/broker/native/board"
 	"berth/broker/native/codeindex"
+	verbs "berth/broker/native/dispatch"
 	"berth/broker/native/events"
 	"berth/broker/native/hold"
 	"berth/broker/native/status"
@@ -71,7 +72,7 @@ type (
 		RestartRequired  bool
 	}
 	eventPage     events.Page
-	vesselPage    struct{ Page[dispatch.Vessel] }
+	vesselPage    struct{ Page[verbs.VesselRow] }
 	vesselDeleted struct {
 		Status   string
 		VesselID string `json:"VesselId"`
@@ -160,11 +161,12 @@ var documents = joined(map[string]document{
 	"POST /api/v1/backends/{name}/restart":        {Answer: drain.Drained{}, Body: reasonGiven{}, Query: waiting("How long what runs has to end, 0 to 50 seconds; 10 without it.")},
 	"GET /api/v1/hold":                            {Answer: hold.Standing{}},
 	"POST /api/v1/hold":                           {Answer: holdChange{}, Body: holdRequest{}},
-	"GET /api/v1/vessels":                         {Answer: vesselPage{}, Query: listing()},
+	"GET /api/v1/vessels":                         {Answer: vesselPage{}, Query: listing(param{Name: "includeContext", Type: "boolean", Says: "With what missions are told, not its length."})},
 	"POST /api/v1/vessels":                        {Answer: dispatch.Vessel{}, Body: vesselBody{}},
 	"GET /api/v1/vessels/{id}":                    {Answer: dispatch.Vessel{}},
 	"PUT /api/v1/vessels/{id}":                    {Answer: dispatch.Vessel{}, Body: vesselBody{}},
 	"DELETE /api/v1/vessels/{id}":                 {Answer: vesselDeleted{}},
+	"POST /api/v1/vessels/delete/multiple":        {Answer: manyDeleted{}, Body: manyRecords{}},
 	"GET /api/v1/vessels/{id}/code-index/status":  {Answer: codeIndexState{}},
 	"POST /api/v1/vessels/{id}/code-index/update": {Answer: Job{}, Body: updateBody{}, Status: 202},
 	"POST /api/v1/vessels/{id}/code-index/search": {Answer: codeAnswer{}, Body: codeSearchBody{}},

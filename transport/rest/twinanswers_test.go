@@ -41,6 +41,7 @@ var twinAnswers = map[string]string{
 	"get_vessel":         aVessel,
 	"update_vessel":      aVessel,
 	"delete_vessel":      `{"Status":"deleted","VesselId":"vsl_1","Warnings":["w"]}`,
+	"delete_vessels":     someGone,
 	"index_status":       anIndex,
 	"index_update":       string(job("job_1", broker.JobAccepted, 0).Handle(false)),
 	"code_search":        `{"Status":` + anIndex + `,"Query":"q","Results":[{"Score":44,"Record":{"Path":"a.go"},"Excerpt":"e"}]}`,

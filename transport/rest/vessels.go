@@ -20,19 +20,21 @@ type vesselBody struct {
 	GitHubTokenOverride     *string   `json:",omitempty"`
 	AllowConcurrentMissions *bool     `json:",omitempty"`
 	ProtectedPaths          *[]string `json:",omitempty"`
+
+	// What is not built: passed on, so that the verb refuses it by name.
+	FleetID                    *string            `json:"FleetId,omitempty"`
+	DefaultPipelineID          *string            `json:"DefaultPipelineId,omitempty"`
+	RequirePassingChecksToLand *bool              `json:",omitempty"`
+	DefaultPlaybooks           []selectedPlaybook `json:",omitempty"`
+	SiblingRepos               []siblingRepo      `json:",omitempty"`
 }
 
-func (b vesselBody) arguments() map[string]any {
-	out := given(map[string]*string{"name": b.Name, "repoUrl": b.RepoURL, "defaultBranch": b.DefaultBranch, "workingDirectory": b.WorkingDirectory,
-		"localPath": b.LocalPath, "projectContext": b.ProjectContext, "styleGuide": b.StyleGuide, "landingMode": b.LandingMode,
-		"branchCleanupPolicy": b.BranchCleanupPolicy, "gitHubTokenOverride": b.GitHubTokenOverride})
-	if b.AllowConcurrentMissions != nil {
-		out["allowConcurrentMissions"] = *b.AllowConcurrentMissions
-	}
-	if b.ProtectedPaths != nil {
-		out["protectedPaths"] = *b.ProtectedPaths
-	}
-	return out
+type siblingRepo struct {
+	VesselRef      string `json:",omitempty"`
+	RepoURL        string `json:"RepoUrl,omitempty"`
+	RelativePath   string `json:",omitempty"`
+	BranchStrategy string `json:",omitempty"`
+	DefaultBranch  string `json:",omitempty"`
 }
 
 // codeSearchBody are the arguments of a search in a vessel's code.
@@ -60,7 +62,7 @@ func (a *api) addVessel(r *http.Request) (any, error) {
 	if err := decode(r.Body, &body); err != nil {
 		return nil, err
 	}
-	return a.twin(r, "add_vessel", body.arguments())
+	return a.twin(r, "add_vessel", asArguments(body))
 }
 
 func (a *api) updateVessel(r *http.Request) (any, error) {
@@ -68,7 +70,7 @@ func (a *api) updateVessel(r *http.Request) (any, error) {
 	if err := decode(r.Body, &body); err != nil {
 		return nil, err
 	}
-	return a.ofVessel(r, "update_vessel", body.arguments())
+	return a.ofVessel(r, "update_vessel", asArguments(body))
 }
 
 func (a *api) updateCodeIndex(r *http.Request) (any, error) {

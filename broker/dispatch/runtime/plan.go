@@ -126,6 +126,9 @@ func claude(m Mission) (Plan, *broker.Refusal) {
 	argv := slices.Concat([]string{"claude", "--print", "--verbose", "--output-format", "stream-json", "--strict-mcp-config"},
 		when(m.MCP != "", "--mcp-config", config), flag("--model", m.Captain.Model), when(m.Unattended, "--dangerously-skip-permissions"))
 	plan := m.last(argv)
+	if argv[len(argv)-1] == config { // --mcp-config takes every word up to the next flag for a file
+		plan = Plan{Argv: argv, Stdin: m.Prompt}
+	}
 	if m.MCP != "" {
 		plan.Files = file(config, false, map[string]any{"mcpServers": m.server("url", "${"+TokenVariable+"}", map[string]any{"type": "http"})})
 	}

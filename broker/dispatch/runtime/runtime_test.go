@@ -58,6 +58,25 @@ func TestArgumentVectorsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
+// TestAPromptIsNotTakenForAnotherConfiguration: without a flag after it,
+// --mcp-config of Claude Code takes the words that follow, too.
+func TestAPromptIsNotTakenForAnotherConfiguration(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*Mission)
+		stdin  bool
+	}{
+		"neither a model nor unattended": {func(m *Mission) { m.MCP = "http://127.0.0.1:1/mcp" }, true},
+		"with a model":                   {func(m *Mission) { m.MCP, m.Captain.Model = "http://127.0.0.1:1/mcp", text("big") }, false},
+		"unattended":                     {func(m *Mission) { m.MCP, m.Unattended = "http://127.0.0.1:1/mcp", true }, false},
+		"without a configuration":        {func(*Mission) {}, false},
+	} {
+		plan, refusal := For(mission(dispatch.ClaudeCode, tt.change))
+		if last := plan.Argv[len(plan.Argv)-1]; refusal != nil || (plan.Stdin == "do it") != tt.stdin || (last == "do it") == tt.stdin {
+			t.Errorf("%s: %q, standard input %q, %v", name, plan.Argv, plan.Stdin, refusal)
+		}
+	}
+}
+
 func TestConfigurationsNameTheVariableOnly(t *testing.T) {
 	for runtime, want := range map[dispatch.Runtime]string{
 		dispatch.ClaudeCode: "Bearer ${ARMADA_MCP_TOKEN}", dispatch.Gemini: "Bearer ${ARMADA_MCP_TOKEN}",

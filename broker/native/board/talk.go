@@ -22,6 +22,10 @@ const (
 	Nudge = "Nudge"
 )
 
+// Progress is the type of a signal by which the broker tells the owner of a
+// mission what was done with it. It stands in no brief.
+const Progress = "Progress"
+
 const maxMessage = 16_384 // characters of a signal to a captain or a voyage
 
 // NudgeAsk is what somebody wants to say to who works on a voyage or a mission.
@@ -205,6 +209,18 @@ func (b *Board) MissionEnded(m dispatch.Mission) {
 	if err := b.storeWake(context.Background(), m.TenantID, text+"."); err != nil {
 		b.opts.Log.Warn("the wake of a mission's end could not be stored", slog.String("mission", m.ID), slog.String("cause", err.Error()))
 	}
+}
+
+// Restarted stores the signal of a mission that somebody restarted. It belongs to
+// the mission's owner, whoever restarted it.
+func (b *Board) Restarted(ctx context.Context, by broker.Principal, m dispatch.Mission) error {
+	s := stored{Tenant: m.TenantID, User: m.UserID, Created: b.opts.Now().UTC(), Type: Progress, By: by.Key(), Mission: m.ID,
+		Payload: fmt.Sprintf("The mission %s (%s) was restarted.", m.ID, cut(oneLine(m.Title), maxTitle))}
+	id, err := b.newID(broker.SignalPrefix, s.Created)
+	if err != nil {
+		return err
+	}
+	return b.put(ctx, broker.RecordChange{Kind: KindSignal, ID: id, If: broker.AtRevision(0), Expires: s.Created.Add(Retention)}, s)
 }
 
 // Dispatched posts a note when work on a vessel goes across others' claims of

@@ -408,3 +408,26 @@ type unwritable struct{ *memory }
 func (*unwritable) Put(context.Context, broker.RecordChange) (broker.Record, error) {
 	return broker.Record{}, errors.New("the disk is full")
 }
+
+func TestARestartIsToldToTheMissionsOwner(t *testing.T) {
+	c := newCrew(t)
+	m := c.mission("msn_2")
+	m.Title = "Add\nlimiter"
+	if err := c.Restarted(t.Context(), broker.LocalOperator, m); err != nil {
+		t.Fatal(err)
+	}
+	records := must(c.store.Records(broker.RecordQuery{Kind: board.KindSignal, Limit: 10}))(t)
+	if len(records) != 1 {
+		t.Fatalf("%d signals", len(records))
+	}
+	var s struct{ Tenant, User, Type, Payload, By, Mission string }
+	if err := json.Unmarshal(records[0].Value, &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Tenant != "t1" || s.User != "u" || s.Type != board.Progress || s.Mission != "msn_2" || s.By != broker.LocalOperator.Key() || s.Payload != "The mission msn_2 (Add limiter) was restarted." {
+		t.Errorf("got %+v (%s)", s, records[0].Value)
+	}
+	if said := must(c.Join(t.Context(), m, "cpt_1"))(t); len(said) != 0 {
+		t.Errorf("a brief has %v", said)
+	}
+}

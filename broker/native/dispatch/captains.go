@@ -36,10 +36,12 @@ type captainFields struct {
 	PromptDelivery   *string   `json:"customPromptDelivery"`
 }
 
-func captainProperties(required string, word func(name, description string) property) []property {
+// captainProperties describe them. word makes those texts that a change can
+// clear; a name, which cannot be, is refused rather than left as it is.
+func captainProperties(name property, word func(name, description string) property) []property {
 	return []property{
-		text(required+"name", "A name that no other captain of the tenant has."),
-		text("runtime", "ClaudeCode (when it is not given), Codex, Gemini, Cursor, OpenCode or Custom."),
+		name,
+		word("runtime", "ClaudeCode (the default), Codex, Gemini, Cursor, OpenCode or Custom."),
 		word("model", "The model, as the program calls it."),
 		word("apiKey", "A key for the model's provider; it is never shown again."),
 		word("apiBaseUrl", "The provider's address."),
@@ -51,9 +53,11 @@ func captainProperties(required string, word func(name, description string) prop
 		{"reasoningEffort", `{"type":"string","emptyStringClears":true,"enum":["","low","medium","high"]}`},
 		{"defaultPlaybooks", `{"type":"array","description":"Not built."}`},
 		{"customCommand", `{"type":"array","items":{"type":"string"},"maxItems":100,"description":"The argument vector of a Custom captain: an absolute path first. {prompt} {promptFile} {worktree} {missionId} {model} are replaced."}`},
-		{"customPromptDelivery", `{"type":"string","enum":["stdin","argument","file"]}`},
+		{"customPromptDelivery", `{"type":"string","emptyStringClears":true,"enum":["","stdin","argument","file"],"description":"How a Custom captain gets its brief; stdin is the default. An argument stands for {prompt}, a file for {promptFile}."}`},
 	}
 }
+
+const uniqueName = "A name that no other captain of the tenant has."
 
 // owned are the fields that the broker alone writes. Each may be sent with the
 // value that is stored, so that a record that was read can be sent back.
@@ -64,8 +68,8 @@ var captainID = text("*captainId", "The Id of the captain, such as cpt_mp1a2b3c_
 
 func (f *Family) captainVerbs() []native.Verb {
 	return []native.Verb{
-		verb(broker.Write, f.createCaptain, "create_captain", "Create a captain", "Register an agent program that takes one mission at a time. It is Idle until one is assigned.", captainProperties("*", text)...),
-		verb(broker.Write, f.updateCaptain, "update_captain", "Change a captain", "Change the given fields of a captain; the others stay.", append([]property{captainID}, captainProperties("", clearable)...)...),
+		verb(broker.Write, f.createCaptain, "create_captain", "Create a captain", "Register an agent program that takes one mission at a time. It is Idle until one is assigned.", captainProperties(text("*name", uniqueName), text)...),
+		verb(broker.Write, f.updateCaptain, "update_captain", "Change a captain", "Change the given fields of a captain; the others stay.", append([]property{captainID}, captainProperties(property{"name", `{"type":"string","emptyStringClears":true,"description":` + quoted(uniqueName) + `}`}, clearable)...)...),
 		verb(broker.Read, f.getCaptain, "get_captain", "A captain", "One captain: its program, its state and what it works on. Its key is never shown.", captainID),
 		verb(broker.Write, f.benchCaptain, "bench_captain", "Bench a captain", "Keep an idle captain from being given work, until a time or until it is lifted.", captainID, text("*reason", "Why."),
 			property{"untilUtc", `{"type":"string","format":"date-time","description":"Until when; it wins over durationMinutes."}`}, property{"durationMinutes", `{"type":"integer","minimum":1,"maximum":525600}`}),
@@ -112,8 +116,8 @@ func (a captainFields) apply(c dispatch.Captain, now time.Time) dispatch.Captain
 	if a.Name != nil {
 		c.Name = strings.TrimSpace(*a.Name)
 	}
-	if set(a.Runtime) {
-		c.Runtime = dispatch.Runtime(*a.Runtime)
+	if a.Runtime != nil {
+		c.Runtime = cmp.Or(dispatch.Runtime(*a.Runtime), dispatch.ClaudeCode)
 	}
 	for _, field := range []struct {
 		to   **string
@@ -145,8 +149,8 @@ func (a captainFields) apply(c dispatch.Captain, now time.Time) dispatch.Captain
 	if a.CustomCommand != nil {
 		c.CustomCommand = *a.CustomCommand
 	}
-	if set(a.PromptDelivery) {
-		c.PromptDelivery = *a.PromptDelivery
+	if a.PromptDelivery != nil {
+		c.PromptDelivery = cmp.Or(*a.PromptDelivery, runtime.ByStdin)
 	}
 	c.LastUpdateUTC = now
 	return c
@@ -154,10 +158,14 @@ func (a captainFields) apply(c dispatch.Captain, now time.Time) dispatch.Captain
 
 // complete refuses a captain that could not be launched.
 func complete(c dispatch.Captain) *broker.Refusal {
-	if (c.Runtime == dispatch.Custom) == (len(c.CustomCommand) > 0) {
-		return nil
+	if (c.Runtime == dispatch.Custom) != (len(c.CustomCommand) > 0) {
+		return broker.Refuse(broker.CodeInvalid, "A Custom captain has a customCommand, and no other has one; nothing was written.", map[string]any{"Argument": "customCommand"})
 	}
-	return broker.Refuse(broker.CodeInvalid, "A Custom captain has a customCommand, and no other has one; nothing was written.", map[string]any{"Argument": "customCommand"})
+	wants := map[string]string{runtime.ByArgument: "{prompt}", runtime.ByFile: "{promptFile}"}[c.PromptDelivery]
+	if c.Runtime == dispatch.Custom && !slices.ContainsFunc(c.CustomCommand, func(word string) bool { return strings.Contains(word, wants) }) {
+		return invalid("customCommand", "has no "+wants+", by which its agent would get its brief") // it would never see it
+	}
+	return nil
 }
 
 // serverOwned refuses fields of the broker's that are not what is stored.
@@ -173,6 +181,9 @@ func serverOwned(ask native.Ask, stored dispatch.Captain) error {
 	var has map[string]any
 	if err := json.Unmarshal(raw, &has); err != nil {
 		return err
+	}
+	if _, kept := has["RecoveryAttempts"]; !kept { // nothing is ever carried on by itself
+		has["RecoveryAttempts"] = 0.0
 	}
 	var touched []string
 	for _, name := range owned {
@@ -358,9 +369,9 @@ type benched struct {
 
 func (f *Family) benchCaptain(ctx context.Context, ask native.Ask) (any, error) {
 	var args struct {
-		Reason  string     `json:"reason"`
-		Until   *time.Time `json:"untilUtc"`
-		Minutes *int       `json:"durationMinutes"`
+		Reason  string  `json:"reason"`
+		Until   *string `json:"untilUtc"`
+		Minutes *int    `json:"durationMinutes"`
 	}
 	id, err := idOf(ask, "captainId")
 	if err == nil {
@@ -369,8 +380,16 @@ func (f *Family) benchCaptain(ctx context.Context, ask native.Ask) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	until := args.Until
-	if until == nil && args.Minutes != nil {
+	var until *time.Time
+	switch {
+	case set(args.Until):
+		t, err := time.Parse(time.RFC3339, *args.Until)
+		if err != nil {
+			return nil, invalid("untilUtc", "is no time of ISO 8601, such as 2026-05-04T09:12:00Z")
+		}
+		t = t.UTC()
+		until = &t
+	case args.Minutes != nil:
 		t := ask.Now.Add(time.Duration(*args.Minutes) * time.Minute)
 		until = &t
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -109,6 +110,9 @@ func (f *Family) fits(ctx context.Context, who broker.Principal, a dispatch.Aske
 	if err := f.carriedOut(v); err != nil {
 		return v, err
 	}
+	if err := f.staged(a); err != nil {
+		return v, err
+	}
 	for i, m := range a.Missions {
 		if m.DependsOnAlias == "" && m.DependsOnID != "" {
 			if _, err := f.dependency(who, v.ID, m.DependsOnID, map[string]any{"Mission": i}); err != nil {
@@ -117,6 +121,26 @@ func (f *Family) fits(ctx context.Context, who broker.Principal, a dispatch.Aske
 		}
 	}
 	return v, f.guard(ctx, v, a.Context())
+}
+
+// maxStaged is how much the files of one mission may have, in bytes.
+const maxStaged = 50 << 20
+
+// staged refuses missions whose files are more than a worktree takes. A file that
+// is not there may come, from a mission before; it is looked for again when it is
+// placed.
+func (f *Family) staged(a dispatch.Asked) error {
+	for i, m := range a.Missions {
+		total := int64(0)
+		for _, file := range m.Prestaged {
+			total += f.opts.Places.FileSize(file.Source)
+		}
+		if total > maxStaged {
+			return broker.Refuse(broker.CodePrestagedFileInvalid, fmt.Sprintf("The files of mission %d are more than %d bytes.", i, maxStaged),
+				map[string]any{"Mission": i, "Bytes": total, "LimitBytes": maxStaged})
+		}
+	}
+	return nil
 }
 
 // carriedOut refuses a vessel whose missions could never be carried out. No
@@ -210,8 +234,8 @@ func (f *Family) dispatch(ctx context.Context, ask native.Ask) (any, error) {
 		return nil, errors.Join(err, f.undo(ctx, who, voyage.ID))
 	}
 	f.wake()
-	if f.opts.Claims != nil {
-		if err := f.opts.Claims.Dispatched(ctx, who, ask.Call.Origin.Participant, v, voyage.Title); err != nil {
+	if f.opts.Board != nil {
+		if err := f.opts.Board.Dispatched(ctx, who, ask.Call.Origin.Participant, v, voyage.Title); err != nil {
 			f.opts.Log.Warn("the board did not take the note of a dispatch", slog.String("voyage", voyage.ID), slog.String("cause", err.Error()))
 		}
 	}

@@ -16,6 +16,21 @@ import (
 
 // TestARequestIsJudgedInTheContractsOrder has requests with which everything is
 // wrong, and takes the faults away one after the other.
+func TestFilesThatNoWorktreeTakesAreRefusedBeforeAcceptance(t *testing.T) {
+	r := newRig(t)
+	settle(r)
+	const file = `{"sourcePath":"/srv/%d.iso","destPath":"%d"}`
+	one, two := fmt.Sprintf(file, 1, 1), fmt.Sprintf(file, 1, 1)+","+fmt.Sprintf(file, 2, 2)
+	mission := `{"title":"a","description":"d","prestagedFiles":[%s]}`
+	r.untouched("files of 60 MB", func() {
+		got := r.want("dispatch", `{"title":"t","vesselId":"vsl_one","missions":[`+fmt.Sprintf(mission, one)+","+fmt.Sprintf(mission, two)+`]}`, broker.CodePrestagedFileInvalid)
+		if got["Mission"] != 1.0 || got["Bytes"] != float64(60<<20) || got["LimitBytes"] != float64(50<<20) {
+			t.Errorf("got %v", got)
+		}
+	})
+	r.want("dispatch", `{"title":"t","vesselId":"vsl_one","missions":[`+fmt.Sprintf(mission, one)+","+fmt.Sprintf(mission, one)+`]}`, "") // of each, 30 MB
+}
+
 func TestARequestIsJudgedInTheContractsOrder(t *testing.T) {
 	r := newRig(t)
 	settle(r)

@@ -36,9 +36,12 @@ type Places interface {
 	// LocalClone gives the directory of a repository that a path or file URL
 	// leads to; false: there is none.
 	LocalClone(url string) (dir string, ok bool)
-	// RemoveClone removes what the broker itself cloned for a vessel, and gives
-	// a warning when something is left.
-	RemoveClone(ctx context.Context, vesselID string) (warning string)
+	// FileSize is how many bytes a file has, a link followed to where it leads;
+	// zero: there is none now, or it cannot be looked at.
+	FileSize(path string) int64
+	// RemoveClone removes the bare clone of a vessel, also one at its LocalPath,
+	// and gives a warning for each thing that is left.
+	RemoveClone(ctx context.Context, v dispatch.Vessel) (warnings []string)
 }
 
 // Runner carries missions out. What a caller may see was looked at before it is
@@ -93,11 +96,13 @@ type Refs interface {
 	Landed(ctx context.Context, v dispatch.Vessel, commit string) (bool, error)
 }
 
-// Claims tells the board of a dispatch.
-type Claims interface {
+// Board is told of what others should know.
+type Board interface {
 	// Dispatched posts a note when others than the participant have claimed the
 	// vessel. title is the voyage's.
 	Dispatched(ctx context.Context, by broker.Principal, participant string, v dispatch.Vessel, title string) error
+	// Restarted stores a progress signal that belongs to the mission's owner.
+	Restarted(ctx context.Context, by broker.Principal, m dispatch.Mission) error
 }
 
 // Options is what the family needs. Random, Secrets and Places are required.
@@ -111,9 +116,9 @@ type Options struct {
 	// vessels alone; with it Papers and Within are required.
 	Runner Runner
 	Papers Papers
-	Refs   Refs   // nil: nothing is known of commits
-	Index  Index  // nil: no code index is looked at
-	Claims Claims // nil: there is no board
+	Refs   Refs  // nil: nothing is known of commits
+	Index  Index // nil: no code index is looked at
+	Board  Board // nil: there is none
 	// Hold refuses a dispatch while an operator holds it; nil never does.
 	Hold func(operation string) *broker.Refusal
 	// Within limits a context, as context.WithTimeout does.

@@ -16,7 +16,7 @@ import (
 // Entities are the types of records that enumerate lists: of a broker without
 // missions, vessels alone.
 func (f *Family) Entities() []status.Entity {
-	vessels := entity[dispatch.Vessel](f, "vessels", func(status.Query, dispatch.Vessel) bool { return true }, func(_ status.Query, v dispatch.Vessel) any { return v })
+	vessels := entity[dispatch.Vessel](f, "vessels", func(status.Query, dispatch.Vessel) bool { return true }, func(q status.Query, v dispatch.Vessel) any { return vesselRow(v, q.IncludeContext) })
 	if f.opts.Runner == nil {
 		return []status.Entity{vessels}
 	}

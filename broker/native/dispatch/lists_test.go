@@ -81,6 +81,15 @@ func TestRecordsOfMissionsAreListed(t *testing.T) {
 	if got := nativetest.Call(t, f, broker.LocalOperator, "enumerate", `{"entityType":"missions","pageSize":2}`); !strings.Contains(got, `"TotalPages":5,"TotalRecords":10`) {
 		t.Errorf("the numbers are wrong: %s", got)
 	}
+	amended := kept[dispatch.Vessel](r, "vsl_one")
+	amended.ProjectContext, amended.StyleGuide = ptr("größer"), ptr("tabs")
+	keep(r, amended)
+	if got := nativetest.Call(t, f, broker.LocalOperator, "enumerate", `{"entityType":"vessels"}`); strings.Contains(got, "tabs") || !strings.Contains(got, `"ProjectContextLength":6,"StyleGuideLength":4`) {
+		t.Errorf("a list shows long texts: %s", got)
+	}
+	if got := nativetest.Call(t, f, broker.LocalOperator, "enumerate", `{"entityType":"vessels","includeContext":true}`); !strings.Contains(got, `"ProjectContext":"größer","StyleGuide":"tabs"`) || strings.Contains(got, "Length") {
+		t.Errorf("what missions are told is not there: %s", got)
+	}
 	r.store.fail = errors.New("the disk is gone")
 	if got := nativetest.Call(t, f, broker.LocalOperator, "enumerate", `{"entityType":"missions"}`); !strings.Contains(got, `"job_journal_unavailable"`) {
 		t.Errorf("a journal that fails is an empty page: %s", got)

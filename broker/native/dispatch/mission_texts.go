@@ -47,7 +47,7 @@ func (f *Family) missionStatus(_ context.Context, ask native.Ask) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, _, err := f.output(kept.Value.ID)
+	text, _, err := f.output(kept.Value)
 	if err != nil {
 		return nil, f.paperless(kept.Value.ID, err)
 	}
@@ -87,7 +87,7 @@ func (f *Family) missionOutput(_ context.Context, ask native.Ask) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, finalized, err := f.output(kept.Value.ID)
+	text, finalized, err := f.output(kept.Value)
 	if err != nil {
 		return nil, f.paperless(kept.Value.ID, err)
 	}
@@ -150,7 +150,7 @@ func (f *Family) missionDiff(ctx context.Context, ask native.Ask) (any, error) {
 		return nil, err
 	}
 	m := kept.Value
-	saved, ok, err := f.opts.Papers.Diff(m.ID)
+	saved, ok, err := f.diff(m)
 	if err != nil {
 		return nil, f.paperless(m.ID, err)
 	}

@@ -34,7 +34,7 @@ func (f *Family) missionVerbs() []native.Verb {
 	transition.Rules = stores(transition.Name)
 	return []native.Verb{create, restart, transition,
 		verb(broker.Write, f.updateMission, "update_mission", "Change a mission", "Change the given fields of a mission that was not assigned yet; the others stay.", missionID,
-			text("title", "At most 200 characters."), text("description", "What is to be done."), integer("priority", "A lower one goes first."), text("branchName", "The branch that it works on."),
+			text("title", "At most 200 characters."), text("description", "What is to be done."), integer("priority", "A lower one goes first."), text("branchName", "A branch to note with it. Its agent works on one of its own, which takes its place."),
 			text("prUrl", "The pull request of its branch."), text("persona", "Who takes it."), clearable("parentMissionId", "The mission that it is a part of."),
 			clearable("dependsOnMissionId", "The mission on whose branch it goes on."), text("vesselId", "The vessel that it works on."), text("voyageId", "The voyage that it belongs to.")),
 		verb(broker.Interrupt|broker.Write, f.cancelMission, "cancel_mission", "Cancel a mission", "Stop a mission: its process is killed, then it is Cancelled.", missionID),
@@ -359,6 +359,11 @@ func (f *Family) restartMission(ctx context.Context, ask native.Ask) (any, error
 	})
 	if err != nil {
 		return nil, err
+	}
+	if f.opts.Board != nil {
+		if err := f.opts.Board.Restarted(ctx, who, next); err != nil { // the mission is restarted all the same
+			f.opts.Log.Warn("the board did not take the signal of a restart", slog.String("mission", next.ID), slog.String("cause", err.Error()))
+		}
 	}
 	f.wake()
 	return next, nil

@@ -139,7 +139,7 @@ func newRig(t testing.TB) *rig {
 	r.world = &world{store: r.store, now: now, secrets: map[string]string{}, running: map[string]bool{}, logs: map[string][]string{}, diffs: map[string]string{},
 		outputs: map[string]string{}, final: map[string]bool{}, refs: map[string]string{"main": "1111"}, landed: map[string]bool{}, index: dispatch.IndexState{Freshness: dispatch.IndexFresh}}
 	r.family = New(r.store, Options{Options: native.Options{RuntimeID: "r", Now: now}, Random: &digits{}, Secrets: r.world, Places: r.world, Runner: r.world, Papers: r.world, Refs: r.world,
-		Index: r.world, Claims: r.world, Hold: func(string) *broker.Refusal { return r.world.hold }, Within: context.WithTimeout})
+		Index: r.world, Board: r.world, Hold: func(string) *broker.Refusal { return r.world.hold }, Within: context.WithTimeout})
 	r.profile = everyVerb()
 	r.conn, _ = r.family.Open(t.Context(), nil)
 	return r

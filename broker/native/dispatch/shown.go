@@ -88,6 +88,27 @@ func moment(t *time.Time) *string {
 	return &s
 }
 
+// VesselRow is a vessel in a list. What its missions are told is a length unless
+// it was asked for.
+type VesselRow struct {
+	dispatch.Vessel
+	ProjectContext       *string `json:"ProjectContext,omitempty"`
+	ProjectContextLength *int    `json:"ProjectContextLength,omitempty"`
+	StyleGuide           *string `json:"StyleGuide,omitempty"`
+	StyleGuideLength     *int    `json:"StyleGuideLength,omitempty"`
+}
+
+func vesselRow(v dispatch.Vessel, context bool) VesselRow {
+	row := VesselRow{Vessel: v}
+	if context {
+		row.ProjectContext, row.StyleGuide = v.ProjectContext, v.StyleGuide
+		return row
+	}
+	_, row.ProjectContextLength = long(v.ProjectContext, false)
+	_, row.StyleGuideLength = long(v.StyleGuide, false)
+	return row
+}
+
 // MissionRow is a mission in a list. What it does not have is left out.
 type MissionRow struct {
 	ID                string                   `json:"Id"`
@@ -159,8 +180,26 @@ func (m MissionRow) chosen(groups []string) MissionRow {
 	return out
 }
 
-// output is an agent's final message, without what looks like a credential.
-func (f *Family) output(missionID string) (text string, finalized bool, err error) {
-	text, finalized, err = f.opts.Papers.Output(missionID)
+// output is an agent's final message, without what looks like a credential. What
+// an earlier try said of a mission that was restarted is none of it.
+func (f *Family) output(m dispatch.Mission) (text string, finalized bool, err error) {
+	if begins(m) {
+		return "", false, nil
+	}
+	text, finalized, err = f.opts.Papers.Output(m.ID)
 	return shape.Redact(text), finalized, err
+}
+
+// begins reports whether no agent has begun on a mission, or on it again: what is
+// kept of it in files is of an earlier try.
+func begins(m dispatch.Mission) bool {
+	return m.StartedUTC == nil && (m.Status == dispatch.MissionPending || m.Status == dispatch.MissionAssigned)
+}
+
+// diff is the saved one, as output is the message; false: there is none.
+func (f *Family) diff(m dispatch.Mission) (text string, ok bool, err error) {
+	if begins(m) {
+		return "", false, nil
+	}
+	return f.opts.Papers.Diff(m.ID)
 }

@@ -238,6 +238,7 @@ var transcripts = map[string][]step{
 		{"while its agent works", `{"missionId":"msn_running","status":"Testing"}`, nil},
 		{"of a voyage that has ended", `{"missionId":"msn_landing","status":"WorkProduced"}`, nil},
 		{"cancelled, after its end", `{"missionId":"msn_complete","status":"Cancelled"}`, nil},
+		{"cancelled already", `{"missionId":"msn_cancelled","status":"Cancelled"}`, nil},
 		{"no id", `{"status":"Complete"}`, nil}, {"not there", `{"missionId":"msn_none","status":"Complete"}`, nil},
 	},
 	"cancel_mission": {{"one that runs", `{"missionId":"msn_running"}`, nil}, {"once more", `{"missionId":"msn_cancelled"}`, nil}, {"one that is complete", `{"missionId":"msn_complete"}`, nil}, {"one that failed", `{"missionId":"msn_failed"}`, nil}, {"not there", `{"missionId":"msn_none"}`, nil}},

@@ -35,6 +35,9 @@ func (f *Family) transitionMission(ctx context.Context, ask native.Ask) (any, er
 		return nil, broker.Refuse(broker.CodeInvalidStatus, "There is no such status of missions.", map[string]any{"Statuses": statuses})
 	}
 	to := statuses[at]
+	if to == dispatch.MissionCancelled && kept.Value.Status.Final() {
+		return nil, badStep(kept.Value, to, "") // cancel_mission alone may be repeated
+	}
 	if to == dispatch.MissionCancelled {
 		return f.cancelled(ctx, who, kept.Value)
 	}

@@ -191,6 +191,27 @@ func TestARestartedMissionTakesItsVoyageAlong(t *testing.T) {
 	}
 }
 
+func TestWhatAnEarlierTryMadeIsNotARestartedMissions(t *testing.T) {
+	r := newRig(t)
+	settle(r)
+	r.world.outputs["msn_failed"], r.world.final["msn_failed"], r.world.diffs["msn_failed"] = "I gave up.", true, "+half"
+	if got := r.call("mission_output", `{"missionId":"msn_failed"}`); got["Content"] != "I gave up." || got["Finalized"] != true {
+		t.Errorf("before: %v", got)
+	}
+	r.want("get_mission_diff", `{"missionId":"msn_failed"}`, "")
+	r.want("restart_mission", `{"missionId":"msn_failed"}`, "")
+	if got := r.call("mission_output", `{"missionId":"msn_failed"}`); got["Content"] != "" || got["Finalized"] != false || got["Complete"] != false {
+		t.Errorf("after: %v", got)
+	}
+	if got := r.call("mission_status", `{"missionId":"msn_failed"}`); got["AgentOutput"] != nil {
+		t.Errorf("after: %v", got)
+	}
+	r.want("get_mission_diff", `{"missionId":"msn_failed"}`, broker.CodeMissionDiff)
+	if got := r.call("get_mission_log", `{"missionId":"msn_failed"}`); got["TotalLines"] != 2.0 {
+		t.Errorf("its log goes on: %v", got)
+	}
+}
+
 // TestAMissionComesIntoNoVoyageThatEndsMeanwhile: the voyage is written with it.
 func TestAMissionComesIntoNoVoyageThatEndsMeanwhile(t *testing.T) {
 	r := newRig(t)

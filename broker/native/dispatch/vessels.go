@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ func (f *Family) vesselVerbs() []native.Verb {
 		verb(broker.Read, f.getVessel, "get_vessel", "A vessel", "One vessel: its repository, branches and rules.", vesselID),
 		verb(broker.Write, f.updateVessel, "update_vessel", "Change a vessel", "Change the given fields of a vessel; the others stay.",
 			append([]property{vesselID, text("localPath", "Where the broker keeps its bare clone.")}, vesselProperties("")...)...),
-		verb(broker.Write, f.updateVessel, "update_vessel_context", "Change what missions are told", "Change the project context and the style guide of a vessel.", vesselID,
+		verb(broker.Write, f.updateContext, "update_vessel_context", "Change what missions are told", "Change the project context and the style guide of a vessel.", vesselID,
 			clearable("projectContext", "What every mission should know of the project."), clearable("styleGuide", "How code of the project is written.")),
 		verb(broker.Destroy, f.deleteVessel, "delete_vessel", "Delete a vessel", "Delete a vessel and the bare clone that the broker made of it. Refused while a mission works on it.", vesselID),
 		verb(broker.Destroy, f.deleteMany(func(ctx context.Context, who broker.Principal, id string) error {
@@ -185,12 +186,15 @@ func (a vesselFields) checkPlaces(who broker.Principal) *broker.Refusal {
 		}
 	}
 	if a.RepoURL != nil {
-		url := strings.TrimSpace(*a.RepoURL)
+		address := strings.TrimSpace(*a.RepoURL)
 		switch {
-		case strings.HasPrefix(url, "-") || strings.Contains(url, "::") || strings.ContainsFunc(url, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		case strings.HasPrefix(address, "-") || strings.Contains(address, "::") || strings.ContainsFunc(address, func(r rune) bool { return r < ' ' || r == 0x7f }):
 			return invalid("repoUrl", "is no address of a repository")
-		case dispatch.ServerPath(url) && !path.IsAbs(url) && !strings.HasPrefix(strings.ToLower(url), "file:"):
+		case dispatch.ServerPath(address) && !path.IsAbs(address) && !strings.HasPrefix(strings.ToLower(address), "file:"):
 			return invalid("repoUrl", "is neither an address nor an absolute path")
+		}
+		if why := credentialIn(address); why != "" {
+			return invalid("repoUrl", why)
 		}
 	}
 	if set(a.GitHubToken) && len(*a.GitHubToken) > maxToken {
@@ -200,6 +204,25 @@ func (a vesselFields) checkPlaces(who broker.Principal) *broker.Refusal {
 		return invalid("defaultBranch", "is no name of a branch")
 	}
 	return nil
+}
+
+// credentialIn says why an address is refused that holds a credential, which
+// everybody would see who sees the vessel: a password, or whatever stands before
+// the host of a web address, where a token may stand. Empty: it holds none.
+func credentialIn(address string) string {
+	scheme, _, found := strings.Cut(address, "://")
+	if !found {
+		return ""
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return "is no address of a repository"
+	}
+	_, password := u.User.Password()
+	if web := strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http"); password || web && u.User != nil {
+		return "holds a credential, which belongs in gitHubTokenOverride"
+	}
+	return ""
 }
 
 // apply gives the vessel with what was given.
@@ -250,6 +273,20 @@ func (f *Family) updateVessel(ctx context.Context, ask native.Ask) (any, error) 
 	if err := ask.Decode(&args); err != nil {
 		return nil, err
 	}
+	return f.changeVessel(ctx, ask, args)
+}
+
+// updateContext changes the two texts alone: whatever else was sent is no
+// argument of the verb.
+func (f *Family) updateContext(ctx context.Context, ask native.Ask) (any, error) {
+	var args vesselFields
+	if err := ask.Decode(&args); err != nil {
+		return nil, err
+	}
+	return f.changeVessel(ctx, ask, vesselFields{ProjectContext: args.ProjectContext, StyleGuide: args.StyleGuide})
+}
+
+func (f *Family) changeVessel(ctx context.Context, ask native.Ask, args vesselFields) (any, error) {
 	who := ask.Call.Principal
 	kept, err := named[dispatch.Vessel](f, ask, "vesselId")
 	if err != nil { // nothing of the arguments is judged for whom it does not exist
@@ -295,6 +332,7 @@ func (f *Family) deleteVessel(ctx context.Context, ask native.Ask) (any, error) 
 
 // dropVessel deletes a vessel on which nobody works, then what was cloned of it.
 func (f *Family) dropVessel(ctx context.Context, who broker.Principal, id string) (warnings []string, err error) {
+	var gone dispatch.Vessel
 	err = f.write(ctx, func() ([]broker.RecordChange, error) {
 		kept, err := read[dispatch.Vessel](f, who, id)
 		if err != nil {
@@ -308,7 +346,8 @@ func (f *Family) dropVessel(ctx context.Context, who broker.Principal, id string
 		if len(missions) > 0 { // also those that wait: nothing could become of them
 			return nil, broker.Refuse(broker.CodeVesselBusy, "Missions of this vessel go on; nothing was deleted.", map[string]any{"VesselId": id, "Missions": len(missions)})
 		}
-		return changes(remove(kept, happened(kept.Value, "deleted", who, "The vessel "+kept.Value.Name+" was deleted.")))
+		gone = kept.Value
+		return changes(remove(kept, happened(gone, "deleted", who, "The vessel "+gone.Name+" was deleted.")))
 	})
 	if err != nil {
 		return nil, err
@@ -317,8 +356,5 @@ func (f *Family) dropVessel(ctx context.Context, who broker.Principal, id string
 	if err := f.opts.Secrets.SetSecret(secretOf(dispatch.KindVessel, id), ""); err != nil {
 		warnings = append(warnings, "Its token could not be removed from the state directory.")
 	}
-	if w := f.opts.Places.RemoveClone(ctx, id); w != "" {
-		warnings = append(warnings, w)
-	}
-	return warnings, nil
+	return append(warnings, f.opts.Places.RemoveClone(ctx, gone)...), nil
 }

@@ -70,9 +70,23 @@ func TestAVesselIsAddedReadChangedAndDeleted(t *testing.T) {
 	}
 }
 
+func TestUpdateVesselContextChangesTheTwoTextsAlone(t *testing.T) {
+	r := newRig(t)
+	id := r.add("add_vessel", `{"name":"a","repoUrl":"https://example.com/a"}`)
+	before := r.call("get_vessel", `{"vesselId":"`+id+`"}`)
+	got := r.call("update_vessel_context", `{"vesselId":"`+id+`","styleGuide":"tabs","name":"../b","repoUrl":"/srv/a","localPath":"/srv","landingMode":"LocalMerge","fleetId":"flt_1","gitHubTokenOverride":"t"}`)
+	if got["StyleGuide"] != "tabs" || len(r.world.secrets) != 0 {
+		t.Errorf("got %v, secrets %v", got, r.world.secrets)
+	}
+	before["StyleGuide"], before["LastUpdateUtc"] = got["StyleGuide"], got["LastUpdateUtc"]
+	if fmt.Sprint(before) != fmt.Sprint(got) {
+		t.Errorf("before %v, then %v", before, got)
+	}
+}
+
 func TestALocalCloneIsWorkedInAndNeverDeleted(t *testing.T) {
 	r := newRig(t)
-	for url, want := range map[string]any{"/srv/clone": "/srv/clone", "file:///srv/clone": "/srv/clone", "/srv/other": nil, "https://example.com/clone": nil} {
+	for url, want := range map[string]any{"/srv/clone": "/srv/clone", "file:///srv/clone": "/srv/clone", "/srv/other": nil, "https://example.com/clone": nil, "ssh://git@example.com/clone": nil, "git@example.com:clone": nil} {
 		got := r.call("get_vessel", `{"vesselId":"`+r.add("add_vessel", `{"name":"a","repoUrl":"`+url+`"}`)+`"}`)
 		if got["WorkingDirectory"] != want || got["LocalPath"] != nil {
 			t.Errorf("%s: %v", url, got)
@@ -98,6 +112,10 @@ func TestVesselsThatCannotBeAreRefused(t *testing.T) {
 		{`{"name":"a","repoUrl":"https://example.com/a\n"}`, ""}, // trimmed
 		{`{"name":"a","repoUrl":"https://example.com/\u0007"}`, broker.CodeInvalid},
 		{`{"name":"a","repoUrl":"../a"}`, broker.CodeInvalid},
+		{`{"name":"a","repoUrl":"https://me:secret@example.com/a"}`, broker.CodeInvalid},
+		{`{"name":"a","repoUrl":"HTTPS://ghp_secret@example.com/a"}`, broker.CodeInvalid},
+		{`{"name":"a","repoUrl":"https://me:sec%zzret@example.com/a"}`, broker.CodeInvalid},
+		{`{"name":"a","repoUrl":"ssh://git:secret@example.com/a"}`, broker.CodeInvalid},
 		{`{"name":"a","repoUrl":"https://example.com/a","workingDirectory":"a"}`, broker.CodeInvalid},
 		{`{"name":"a","repoUrl":"https://example.com/a","defaultBranch":"-x"}`, broker.CodeInvalid},
 		{`{"name":"a","repoUrl":"https://example.com/a","landingMode":"PullRequest"}`, broker.CodeLandingUnsupported},
@@ -176,6 +194,9 @@ func TestACaptainIsCreatedChangedAndBenched(t *testing.T) {
 	}
 	r.want("unbench_captain", `{"captainId":"`+id+`"}`, broker.CodeCaptainNotBenched)
 	r.want("bench_captain", `{"captainId":"`+id+`"}`, broker.CodeMissingReason)
+	if got := r.want("bench_captain", `{"captainId":"`+id+`","reason":"x","untilUtc":"tomorrow"}`, broker.CodeInvalid); got["Argument"] != "untilUtc" {
+		t.Errorf("got %v", got)
+	}
 }
 
 func TestABusyCaptainIsLeftAlone(t *testing.T) {
@@ -203,6 +224,10 @@ func TestCaptainsThatCannotBeAreRefused(t *testing.T) {
 		{`{"name":"x","customCommand":["/bin/agent"]}`, broker.CodeInvalid}, {`{"name":"x","defaultPlaybooks":[{}]}`, broker.CodeNotBuilt},
 		{`{"name":"x","state":"Working","processId":7}`, broker.CodeServerOwnedField}, {`{"name":"x","state":"Idle","processId":null}`, ""},
 		{`{"name":"y","runtime":"Custom","customCommand":["/bin/agent","{prompt}"]}`, ""},
+		{`{"name":"a","runtime":"Custom","customCommand":["/bin/agent"],"customPromptDelivery":"argument"}`, broker.CodeInvalid},
+		{`{"name":"a","runtime":"Custom","customCommand":["/bin/agent","{prompt}"],"customPromptDelivery":"file"}`, broker.CodeInvalid},
+		{`{"name":"a","runtime":"Custom","customCommand":["/bin/agent","--in={promptFile}"],"customPromptDelivery":"file"}`, ""},
+		{`{"name":"b","recoveryAttempts":1}`, broker.CodeServerOwnedField}, {`{"name":"b","recoveryAttempts":0,"quarantineUntilUtc":null,"lastProcessAliveUtc":null}`, ""},
 	} {
 		r.want("create_captain", tt.arguments, tt.want)
 	}
@@ -228,9 +253,26 @@ func TestARecordThatWasReadCanBeSentBack(t *testing.T) {
 	if got := r.want("update_captain", string(raw), ""); got["Model"] != "gpt-5" {
 		t.Errorf("got %v", got)
 	}
+	r.want("update_captain", `{"captainId":"`+id+`","recoveryAttempts":0}`, "")
 	r.want("update_captain", `{"captainId":"`+id+`","currentMissionId":"msn_x"}`, broker.CodeServerOwnedField)
 	r.want("update_captain", `{"captainId":"`+id+`","name":"bob"}`, broker.CodeCaptainNameTaken)
 	r.want("update_captain", `{"captainId":"`+id+`","name":"ADA"}`, "")
+}
+
+func TestAnEmptyStringClearsEveryTextOfACaptain(t *testing.T) {
+	r := newRig(t)
+	id := r.add("create_captain", `{"name":"Ada","runtime":"Custom","customCommand":["/bin/agent","{prompt}"],"customPromptDelivery":"argument","model":"gpt-5-mini","apiKey":"k","apiBaseUrl":"http://x",
+		"systemInstructions":"s","allowedPersonas":"[\"Worker\"]","preferredPersona":"Worker","tier":"Premium","reasoningEffort":"low"}`)
+	got := r.call("update_captain", `{"captainId":"`+id+`","runtime":"","customCommand":[],"customPromptDelivery":"","model":"","apiKey":"","apiBaseUrl":"","systemInstructions":"","allowedPersonas":"",
+		"preferredPersona":"","tier":"","reasoningEffort":""}`)
+	want := map[string]any{"Runtime": "ClaudeCode", "CustomPromptDelivery": "stdin", "Model": nil, "HasApiKey": false, "ApiBaseUrl": nil, "SystemInstructions": nil, "AllowedPersonas": []any{},
+		"PreferredPersona": nil, "Tier": "Standard", "ReasoningEffort": nil}
+	for field, value := range want {
+		if fmt.Sprint(got[field]) != fmt.Sprint(value) {
+			t.Errorf("%s is %v", field, got[field])
+		}
+	}
+	r.untouched("an empty name", func() { r.want("update_captain", `{"captainId":"`+id+`","name":""}`, broker.CodeInvalid) })
 }
 
 func TestOfTwoCaptainsOfOneNameOneStays(t *testing.T) {

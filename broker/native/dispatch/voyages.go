@@ -85,7 +85,7 @@ func (f *Family) voyageStatus(_ context.Context, ask native.Ask) (any, error) {
 	for _, m := range missions {
 		row := missionRow(m.Value, args.Description)
 		if args.Diffs {
-			if diff, ok, err := f.opts.Papers.Diff(m.Value.ID); err != nil {
+			if diff, ok, err := f.diff(m.Value); err != nil {
 				return nil, f.paperless(m.Value.ID, err)
 			} else if ok {
 				row.Diff = cut(diff)

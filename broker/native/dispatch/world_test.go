@@ -68,9 +68,16 @@ func (w *world) LocalClone(url string) (string, bool) {
 	return strings.TrimPrefix(url, "file://"), strings.HasPrefix(strings.TrimPrefix(url, "file://"), "/") && strings.HasSuffix(url, "/clone")
 }
 
-func (w *world) RemoveClone(_ context.Context, id string) string {
-	w.removed = append(w.removed, id)
-	return ""
+func (w *world) FileSize(path string) int64 {
+	if strings.HasSuffix(path, ".iso") {
+		return 30 << 20
+	}
+	return 0
+}
+
+func (w *world) RemoveClone(_ context.Context, v dispatch.Vessel) []string {
+	w.removed = append(w.removed, v.ID)
+	return nil
 }
 
 // The runner does to the records what the real one does, and to no process.
@@ -241,5 +248,10 @@ func (w *world) Freshness(context.Context, dispatch.Vessel) (dispatch.IndexState
 
 func (w *world) Dispatched(_ context.Context, by broker.Principal, participant string, v dispatch.Vessel, title string) error {
 	w.tell("note: %s %q on %s: %s", by.Key(), participant, v.ID, title)
+	return nil
+}
+
+func (w *world) Restarted(_ context.Context, by broker.Principal, m dispatch.Mission) error {
+	w.tell("signal: %s restarted %s", by.Key(), m.ID)
 	return nil
 }
