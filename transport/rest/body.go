@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,6 +49,30 @@ func decode(body io.Reader, v any) error {
 		message = fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.Offset)
 	}
 	return badBody(message, nil)
+}
+
+// maxKeyEcho is how much of a key that is not known is repeated, in bytes.
+const maxKeyEcho = 64
+
+// decodeKnown is decode for a body in which a key that is not known is refused,
+// because what it was meant to narrow would stay wide.
+func decodeKnown(body io.Reader, v any) error {
+	raw, err := io.ReadAll(body) // readBody has bounded it
+	if err != nil {
+		return err
+	}
+	if err := decode(bytes.NewReader(raw), v); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	err = dec.Decode(reflect.New(reflect.TypeOf(v).Elem()).Interface())
+	if err == nil || errors.Is(err, io.EOF) {
+		return nil
+	}
+	key := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`) // decode has found everything else
+	key = strings.ToValidUTF8(key[:min(len(key), maxKeyEcho)], "")
+	return badBody("The key "+key+" is not one of this request's; nothing was done.", map[string]any{"Name": key})
 }
 
 func badBody(message string, detail map[string]any) error {

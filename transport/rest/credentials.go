@@ -87,7 +87,7 @@ func (a *api) createCredential(r *http.Request) (any, error) {
 		return nil, noCredentials()
 	}
 	var body CredentialRequest
-	if err := decode(r.Body, &body); err != nil {
+	if err := decodeKnown(r.Body, &body); err != nil {
 		return nil, err
 	}
 	spec := credential.Spec{Tenant: body.Tenant, User: body.User, Role: body.Role, Label: body.Label, Profiles: body.Profiles, ReadOnly: body.ReadOnly,

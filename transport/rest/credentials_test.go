@@ -135,6 +135,12 @@ func TestACredentialIsMadeListedAndRevoked(t *testing.T) {
 			t.Errorf("%s %s: %d %v", path, body, status, answer)
 		}
 	}
+	for name, body := range map[string]string{"ReadOnyl": `{"Tenant":"t","User":"u","Role":"user","ReadOnyl":true}`, "Rate": `{"tenant":"t","User":"u","Role":"user","Shares":{"fx":{"Rate":1}}}`} {
+		status, answer := x.ask("POST", "/api/v1/credentials", body, "Authorization", admin)
+		if data, _ := answer["Data"].(map[string]any); status != 400 || answer["Code"] != "invalid_arguments" || data["Name"] != name {
+			t.Errorf("%s: %d %v", body, status, answer)
+		}
+	}
 	if status, answer := x.ask("POST", "/api/v1/credentials", `{"Tenant":"t","User":"u","Role":"user","Profiles":["nope"]}`, "Authorization", admin); status != 404 || answer["Code"] != "profile_unknown" {
 		t.Errorf("%d %v", status, answer)
 	}
