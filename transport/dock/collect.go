@@ -51,6 +51,11 @@ func (d *Docks) Collect(ctx context.Context, w missions.Work) (missions.Collecte
 		}
 	}
 	tree := d.remains(ctx, w, head, note)
+	if kept, err := repo.Straighten(ctx, w.Vessel.DefaultBranch); err != nil {
+		note("Whether somebody committed on the clone's %s cannot be found out: %v", w.Vessel.DefaultBranch, err)
+	} else if kept != "" {
+		note("%s", aside(w.Vessel, kept))
+	}
 	if start == nil || tree == nil && out.Commit == nil {
 		note("There is nothing to make a diff of.")
 		return out, nil
@@ -99,14 +104,15 @@ func (d *Docks) remains(ctx context.Context, w missions.Work, head string, note 
 	}
 	if at != head {
 		branch, _ := tree.Branch(ctx) // empty: none
-		if branch == w.Vessel.DefaultBranch {
-			note("The worktree stands on %s (branch %q) and not on the mission's branch; commits there do not count for it, but the default branch of the clone has them now.", at, branch)
-			return nil
-		}
 		note("The worktree stands on %s (branch %q) and not on the mission's branch; commits there do not count.", at, branch)
 		return nil
 	}
 	return tree
+}
+
+// aside says what became of commits on the default branch that nobody landed.
+func aside(v dispatch.Vessel, kept string) string {
+	return fmt.Sprintf("The clone's %s held commits that were not landed. They count for no mission; they are kept as the branch %s, and %s is without them.", v.DefaultBranch, kept, v.DefaultBranch)
 }
 
 // leaves says what is lost with a worktree.
@@ -173,11 +179,14 @@ func (d *Docks) Land(ctx context.Context, w missions.Work) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var commit string
+	var commit, kept string
 	if work != nil {
 		commit, err = repo.MergeInto(ctx, work, v.DefaultBranch, *m.Commit, message)
 	} else {
-		commit, err = repo.MergeBare(ctx, filepath.Join(d.opts.Root, ".landing", m.ID), v.DefaultBranch, *m.Commit, message)
+		commit, kept, err = repo.MergeBare(ctx, filepath.Join(d.opts.Root, ".landing", m.ID), v.DefaultBranch, *m.Commit, message)
+	}
+	if err == nil && kept != "" {
+		d.opts.Papers.Note(m.ID, aside(v, kept))
 	}
 	switch {
 	case errors.Is(err, git.ErrConflict):

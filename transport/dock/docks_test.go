@@ -416,7 +416,7 @@ func TestWhatIsNotOnTheBranchIsSaid(t *testing.T) {
 		{"what is not committed", "@write README changed\n@write new x", "false", []string{"not committed", "README", "new"}, "+changed"},
 		{"a commit on another branch", "@git switch --quiet -c mine\n@write a a\n@commit a", "false", []string{`branch "mine"`, "do not count"}, ""},
 		{"a commit on no branch", "@git checkout --quiet --detach\n@write a a\n@commit a", "false", []string{`branch ""`, "do not count"}, ""},
-		{"a commit on the default branch", "@git switch --quiet -c main refs/remotes/origin/main\n@write a a\n@commit a", "false", []string{`branch "main"`, "do not count for it, but the default branch of the clone has them"}, ""},
+		{"a commit on the default branch", "@git switch --quiet -c main refs/remotes/origin/main\n@write a a\n@commit a", "false", []string{`branch "main"`, "do not count.", "kept as the branch berth/aside-"}, ""},
 		{"no worktree", "@write a a\n@commit a\n@rmworktree", "true", []string{"worktree is gone"}, "+++ b/a"},
 		{"no branch", "@git checkout --quiet --detach\n@git branch -D berth/msn_a", "unknown", []string{"branch berth/msn_a is gone"}, ""},
 		{"a branch that went back", "@git commit --quiet --amend --allow-empty -m other", "true", nil, ""},

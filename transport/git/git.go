@@ -165,6 +165,7 @@ type Repo struct {
 	dir    string
 	env    []string // more of git's environment
 	hidden []string // what no error shows
+	origin bool     // people push to it
 }
 
 // Repo names the repository in dir, which need not exist yet.

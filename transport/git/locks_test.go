@@ -83,7 +83,7 @@ func TestALandingThatWasKilledIsBegunAnew(t *testing.T) {
 	commit := y.commit(w, "new", "a\n")
 	scratch := filepath.Join(y.dir, "docks", ".landing", "a")
 	y.do(r, "worktree", "add", "--quiet", "--detach", "--lock", scratch, "refs/remotes/origin/main")
-	merged, err := r.MergeBare(t.Context(), scratch, "main", commit, "land")
+	merged, _, err := r.MergeBare(t.Context(), scratch, "main", commit, "land")
 	if err != nil {
 		t.Fatal(err)
 	}

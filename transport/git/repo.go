@@ -49,6 +49,9 @@ func (r *Repo) Clone(ctx context.Context, url string) error {
 	if err := at.fetch(ctx); err != nil {
 		return err
 	}
+	if err := at.keepLandings(ctx); err != nil {
+		return err
+	}
 	if err := r.clear(); err != nil {
 		return fmt.Errorf("make room for a clone: %w", err)
 	}
