@@ -50,7 +50,10 @@ func (d *Docks) Collect(ctx context.Context, w missions.Work) (missions.Collecte
 			out.Produced = &produced
 		}
 	}
-	tree := d.remains(ctx, w, head, note)
+	tree := d.remains(ctx, repo, w, head, note)
+	if taken := repo.Taken(); len(taken) > 0 {
+		note("%s", takenAway(taken))
+	}
 	if kept, err := repo.Straighten(ctx, w.Vessel.DefaultBranch); err != nil {
 		note("Whether somebody committed on the clone's %s cannot be found out: %v", w.Vessel.DefaultBranch, err)
 	} else if kept != "" {
@@ -83,13 +86,17 @@ func (d *Docks) Collect(ctx context.Context, w missions.Work) (missions.Collecte
 
 // remains tells of what is in the worktree and not on the branch. It gives the
 // worktree when it stands on the branch; nil: it is gone, or elsewhere.
-func (d *Docks) remains(ctx context.Context, w missions.Work, head string, note func(string, ...any)) *git.Repo {
+func (d *Docks) remains(ctx context.Context, repo *git.Repo, w missions.Work, head string, note func(string, ...any)) *git.Repo {
 	if _, err := os.Lstat(filepath.Join(w.Dock.Path, ".git")); err != nil {
 		note("The worktree is gone.")
 		return nil
 	}
-	tree := d.opts.Git.Repo(w.Dock.Path)
-	status, _, err := d.opts.Papers.DockStatus(ctx, w.Dock)
+	tree, err := d.tree(ctx, repo, w.Dock)
+	if err != nil {
+		note("The worktree cannot be looked at: %v", err)
+		return nil
+	}
+	status, err := statusOf(ctx, tree)
 	if err != nil {
 		note("The worktree cannot be looked at: %v", err)
 		return nil
@@ -108,6 +115,11 @@ func (d *Docks) remains(ctx context.Context, w missions.Work, head string, note 
 		return nil
 	}
 	return tree
+}
+
+// takenAway says what is gone of a clone's settings.
+func takenAway(names []string) string {
+	return "Who worked in the clone had left settings or files of git's there; they were taken away: " + named(names) + "."
 }
 
 // aside says what became of commits on the default branch that nobody landed.

@@ -266,6 +266,9 @@ func (d *Docks) Prepare(ctx context.Context, w missions.Work) (missions.Prepared
 	if err := repo.AddWorktree(ctx, w.Dock.Path, w.Dock.Branch, from); err != nil {
 		return out, err
 	}
+	if taken := repo.Taken(); len(taken) > 0 {
+		out.Warnings = append(out.Warnings, takenAway(taken))
+	}
 	if err := d.prestage(w.Dock.Path, w.Mission.Prestaged); err != nil {
 		// Without the caller's limit: what was made has to go.
 		if removal := repo.RemoveWorktree(context.WithoutCancel(ctx), w.Dock.Path); removal != nil {
@@ -352,7 +355,7 @@ func (d *Docks) Reclaim(ctx context.Context, v dispatch.Vessel, dock dispatch.Do
 	if err != nil {
 		return err
 	}
-	d.farewell(ctx, dock)
+	d.farewell(ctx, repo, dock)
 	if err := repo.RemoveWorktree(ctx, dock.Path); err != nil {
 		return err
 	}
@@ -365,9 +368,18 @@ func (d *Docks) Reclaim(ctx context.Context, v dispatch.Vessel, dock dispatch.Do
 	return repo.DeleteBranch(ctx, dock.Branch)
 }
 
+// tree is the worktree of a dock, once its repository has no settings of anybody's
+// that git would run something for.
+func (d *Docks) tree(ctx context.Context, repo *git.Repo, dock dispatch.Dock) (*git.Repo, error) {
+	if err := repo.Restore(ctx); err != nil {
+		return nil, err
+	}
+	return repo.Worktree(dock.Path)
+}
+
 // farewell says what goes with a worktree that nobody collected, because the
 // broker stopped.
-func (d *Docks) farewell(ctx context.Context, dock dispatch.Dock) {
+func (d *Docks) farewell(ctx context.Context, repo *git.Repo, dock dispatch.Dock) {
 	if dock.MissionID == nil {
 		return
 	}
@@ -377,7 +389,9 @@ func (d *Docks) farewell(ctx context.Context, dock dispatch.Dock) {
 	if _, err := os.Lstat(filepath.Join(dock.Path, ".git")); err != nil {
 		return
 	}
-	if status, dirty, err := d.opts.Papers.DockStatus(ctx, dock); err == nil && dirty {
-		d.opts.Papers.Note(*dock.MissionID, leaves(status))
+	if tree, err := d.tree(ctx, repo, dock); err == nil {
+		if status, err := statusOf(ctx, tree); err == nil && status != "" {
+			d.opts.Papers.Note(*dock.MissionID, leaves(status))
+		}
 	}
 }

@@ -64,7 +64,7 @@ func TestLocksThatAKilledGitLeftHinderNobody(t *testing.T) {
 			y.left(r, filepath.Join("worktrees", filepath.Base(w.dir), "index.lock"), filepath.Join("worktrees", filepath.Base(w.dir), "locked"))
 			tt.do(t, y, r, w)
 			stale, err := y.git.Repo(r.dir).Follow(t.Context(), y.origin.dir, 0)
-			if free := err == nil && stale == nil; free != tt.free {
+			if free := err == nil && stale == nil; free != (tt.free || tt.own) { // in its own, Berth writes no settings that a lock hinders
 				t.Errorf("fetched: %v, %v", stale, err)
 			}
 			for _, name := range lockNames {

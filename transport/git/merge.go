@@ -26,6 +26,9 @@ var identity = []string{"-c", "user.name=Berth", "-c", "user.email=berth@localho
 // directory that a person uses. It must be on that branch and clean, and is
 // left as it was when the merge fails.
 func (r *Repo) MergeInto(ctx context.Context, work *Repo, branch, commit, message string) (string, error) {
+	if err := r.Restore(ctx); err != nil { // what serves the fetch reads them
+		return "", err
+	}
 	release, err := work.hold(ctx)
 	if err != nil {
 		return "", err
