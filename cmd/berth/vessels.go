@@ -21,6 +21,7 @@ import (
 	"berth/journal"
 	"berth/transport/codeindex"
 	"berth/transport/dock"
+	"berth/transport/environ"
 	"berth/transport/git"
 	"berth/transport/statedir"
 )
@@ -46,7 +47,7 @@ func (b *running) openPlaces() (err error) {
 	if v.secrets, err = b.dir.Secrets(); err != nil {
 		return err
 	}
-	v.git = git.New(git.Options{Env: os.Environ(), Ledger: b.ledger, Own: b.dir.Path("repos")})
+	v.git = git.New(git.Options{Env: environ.Git(os.Environ()), Ledger: b.ledger, Own: b.dir.Path("repos")})
 	if v.engine, err = codeindex.New(codeindex.Options{Root: b.dir.Path("index"), Repos: b.dir.Path("repos"), Git: v.git, Token: b.vesselToken}); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"berth/broker"
 	"berth/broker/dispatch"
 	"berth/broker/dispatch/runtime"
+	"berth/transport/environ"
 	"berth/transport/guard"
 )
 
@@ -139,7 +140,7 @@ func (a *Agents) launch(ctx context.Context, run *agent, w missions.Work, plan r
 	if unused {
 		_ = run.log.note("The captain's apiBaseUrl is not used: its program takes none that is given it from outside.")
 	}
-	env := slices.Concat(allowed(a.opts.Environ, a.opts.Pass), plan.Env, entries, about(w, token))
+	env := slices.Concat(environ.Agent(a.opts.Environ, a.opts.Pass), plan.Env, entries, about(w, token))
 	if mcp != "" {
 		env = append(env, "BERTH_MCP_URL="+mcp)
 	}

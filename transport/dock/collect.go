@@ -50,7 +50,15 @@ func (d *Docks) Collect(ctx context.Context, w missions.Work) (missions.Collecte
 			out.Produced = &produced
 		}
 	}
-	tree := d.remains(ctx, w, head, note)
+	tree := d.remains(ctx, repo, w, head, note)
+	if taken := repo.Taken(); len(taken) > 0 {
+		note("%s", takenAway(taken))
+	}
+	if kept, err := repo.Straighten(ctx, w.Vessel.DefaultBranch); err != nil {
+		note("Whether somebody committed on the clone's %s cannot be found out: %v", w.Vessel.DefaultBranch, err)
+	} else if kept != "" {
+		note("%s", aside(w.Vessel, kept))
+	}
 	if start == nil || tree == nil && out.Commit == nil {
 		note("There is nothing to make a diff of.")
 		return out, nil
@@ -78,13 +86,17 @@ func (d *Docks) Collect(ctx context.Context, w missions.Work) (missions.Collecte
 
 // remains tells of what is in the worktree and not on the branch. It gives the
 // worktree when it stands on the branch; nil: it is gone, or elsewhere.
-func (d *Docks) remains(ctx context.Context, w missions.Work, head string, note func(string, ...any)) *git.Repo {
+func (d *Docks) remains(ctx context.Context, repo *git.Repo, w missions.Work, head string, note func(string, ...any)) *git.Repo {
 	if _, err := os.Lstat(filepath.Join(w.Dock.Path, ".git")); err != nil {
 		note("The worktree is gone.")
 		return nil
 	}
-	tree := d.opts.Git.Repo(w.Dock.Path)
-	status, _, err := d.opts.Papers.DockStatus(ctx, w.Dock)
+	tree, err := d.tree(ctx, repo, w.Dock)
+	if err != nil {
+		note("The worktree cannot be looked at: %v", err)
+		return nil
+	}
+	status, err := statusOf(ctx, tree)
 	if err != nil {
 		note("The worktree cannot be looked at: %v", err)
 		return nil
@@ -99,14 +111,20 @@ func (d *Docks) remains(ctx context.Context, w missions.Work, head string, note 
 	}
 	if at != head {
 		branch, _ := tree.Branch(ctx) // empty: none
-		if branch == w.Vessel.DefaultBranch {
-			note("The worktree stands on %s (branch %q) and not on the mission's branch; commits there do not count for it, but the default branch of the clone has them now.", at, branch)
-			return nil
-		}
 		note("The worktree stands on %s (branch %q) and not on the mission's branch; commits there do not count.", at, branch)
 		return nil
 	}
 	return tree
+}
+
+// takenAway says what is gone of a clone's settings.
+func takenAway(names []string) string {
+	return "Who worked in the clone had left settings or files of git's there; they were taken away: " + named(names) + "."
+}
+
+// aside says what became of commits on the default branch that nobody landed.
+func aside(v dispatch.Vessel, kept string) string {
+	return fmt.Sprintf("The clone's %s held commits that were not landed. They count for no mission; they are kept as the branch %s, and %s is without them.", v.DefaultBranch, kept, v.DefaultBranch)
 }
 
 // leaves says what is lost with a worktree.
@@ -173,11 +191,14 @@ func (d *Docks) Land(ctx context.Context, w missions.Work) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var commit string
+	var commit, kept string
 	if work != nil {
 		commit, err = repo.MergeInto(ctx, work, v.DefaultBranch, *m.Commit, message)
 	} else {
-		commit, err = repo.MergeBare(ctx, filepath.Join(d.opts.Root, ".landing", m.ID), v.DefaultBranch, *m.Commit, message)
+		commit, kept, err = repo.MergeBare(ctx, filepath.Join(d.opts.Root, ".landing", m.ID), v.DefaultBranch, *m.Commit, message)
+	}
+	if err == nil && kept != "" {
+		d.opts.Papers.Note(m.ID, aside(v, kept))
 	}
 	switch {
 	case errors.Is(err, git.ErrConflict):

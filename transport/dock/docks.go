@@ -58,7 +58,11 @@ func (d *Docks) repo(v dispatch.Vessel) (*git.Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.opts.Git.Repo(dir).WithToken(origin(v), token), nil
+	repo := d.opts.Git.Repo(dir).WithToken(origin(v), token)
+	if git.LocalPath(origin(v)) == repo.Dir() {
+		repo = repo.AsOrigin()
+	}
+	return repo, nil
 }
 
 // origin is where a vessel's commits come from.
@@ -80,6 +84,9 @@ func (d *Docks) follow(ctx context.Context, v dispatch.Vessel, age time.Duration
 	stale, err := repo.Follow(ctx, origin(v), age)
 	if err != nil {
 		return nil, nil, fmt.Errorf("clone the repository: %w", err)
+	}
+	if err := repo.Adopt(ctx, v.DefaultBranch); err != nil {
+		return nil, nil, fmt.Errorf("find where missions landed: %w", err)
 	}
 	if stale != nil {
 		warnings = append(warnings, "The repository could not be fetched; this is what was fetched before: "+stale.Error())
@@ -126,7 +133,7 @@ func (d *Docks) resolve(ctx context.Context, repo *git.Repo, v dispatch.Vessel, 
 }
 
 // Landed reports whether a commit is in the history of the default branch: at
-// origin, in the clone or in the working directory. The error says that it could
+// origin, where missions landed in the clone, or in the working directory. The error says that it could
 // not be found out.
 func (d *Docks) Landed(ctx context.Context, v dispatch.Vessel, commit string) (bool, error) {
 	repo, _, err := d.follow(ctx, v, recent)
@@ -139,7 +146,7 @@ func (d *Docks) Landed(ctx context.Context, v dispatch.Vessel, commit string) (b
 	looked := false
 	for _, tip := range []func() (string, error){
 		func() (string, error) { return repo.At(ctx, "refs/remotes/origin/"+v.DefaultBranch) },
-		func() (string, error) { return repo.At(ctx, "refs/heads/"+v.DefaultBranch) },
+		func() (string, error) { return repo.Landed(ctx, v.DefaultBranch) },
 		func() (string, error) {
 			if v.WorkingDirectory == nil {
 				return "", git.ErrNoRef
@@ -180,21 +187,24 @@ func (d *Docks) working(ctx context.Context, v dispatch.Vessel) (*git.Repo, erro
 }
 
 // base is where the default branch is: at origin, or, where missions land
-// locally, where they landed, when that holds all that origin has.
+// locally, where they landed, when that holds all that origin has. What else
+// stands on that branch of the clone is somebody's who had a worktree of it.
 func (d *Docks) base(ctx context.Context, repo *git.Repo, v dispatch.Vessel) (commit string, warnings []string, err error) {
-	commit, err = repo.Resolve(ctx, v.DefaultBranch)
-	if v.LandingMode != dispatch.LandLocalMerge || err != nil && !errors.Is(err, git.ErrNoRef) {
+	commit, err = repo.At(ctx, "refs/remotes/origin/"+v.DefaultBranch)
+	if err != nil && !errors.Is(err, git.ErrNoRef) || err == nil && v.LandingMode != dispatch.LandLocalMerge {
 		return commit, nil, err
 	}
 	// That it has no such branch is said below, when nothing landed there either.
-	work, err := d.working(ctx, v)
-	if err != nil {
-		return "", nil, err
+	var work *git.Repo
+	if v.LandingMode == dispatch.LandLocalMerge {
+		if work, err = d.working(ctx, v); err != nil {
+			return "", nil, err
+		}
 	}
 	var landed string
 	switch {
 	case work == nil:
-		if landed, err = repo.At(ctx, "refs/heads/"+v.DefaultBranch); errors.Is(err, git.ErrNoRef) {
+		if landed, err = repo.Landed(ctx, v.DefaultBranch); errors.Is(err, git.ErrNoRef) {
 			landed, err = "", nil // nothing landed yet
 		}
 	case git.LocalPath(origin(v)) == work.Dir():
@@ -255,6 +265,9 @@ func (d *Docks) Prepare(ctx context.Context, w missions.Work) (missions.Prepared
 	}
 	if err := repo.AddWorktree(ctx, w.Dock.Path, w.Dock.Branch, from); err != nil {
 		return out, err
+	}
+	if taken := repo.Taken(); len(taken) > 0 {
+		out.Warnings = append(out.Warnings, takenAway(taken))
 	}
 	if err := d.prestage(w.Dock.Path, w.Mission.Prestaged); err != nil {
 		// Without the caller's limit: what was made has to go.
@@ -342,7 +355,7 @@ func (d *Docks) Reclaim(ctx context.Context, v dispatch.Vessel, dock dispatch.Do
 	if err != nil {
 		return err
 	}
-	d.farewell(ctx, dock)
+	d.farewell(ctx, repo, dock)
 	if err := repo.RemoveWorktree(ctx, dock.Path); err != nil {
 		return err
 	}
@@ -355,9 +368,18 @@ func (d *Docks) Reclaim(ctx context.Context, v dispatch.Vessel, dock dispatch.Do
 	return repo.DeleteBranch(ctx, dock.Branch)
 }
 
+// tree is the worktree of a dock, once its repository has no settings of anybody's
+// that git would run something for.
+func (d *Docks) tree(ctx context.Context, repo *git.Repo, dock dispatch.Dock) (*git.Repo, error) {
+	if err := repo.Restore(ctx); err != nil {
+		return nil, err
+	}
+	return repo.Worktree(dock.Path)
+}
+
 // farewell says what goes with a worktree that nobody collected, because the
 // broker stopped.
-func (d *Docks) farewell(ctx context.Context, dock dispatch.Dock) {
+func (d *Docks) farewell(ctx context.Context, repo *git.Repo, dock dispatch.Dock) {
 	if dock.MissionID == nil {
 		return
 	}
@@ -367,7 +389,9 @@ func (d *Docks) farewell(ctx context.Context, dock dispatch.Dock) {
 	if _, err := os.Lstat(filepath.Join(dock.Path, ".git")); err != nil {
 		return
 	}
-	if status, dirty, err := d.opts.Papers.DockStatus(ctx, dock); err == nil && dirty {
-		d.opts.Papers.Note(*dock.MissionID, leaves(status))
+	if tree, err := d.tree(ctx, repo, dock); err == nil {
+		if status, err := statusOf(ctx, tree); err == nil && status != "" {
+			d.opts.Papers.Note(*dock.MissionID, leaves(status))
+		}
 	}
 }

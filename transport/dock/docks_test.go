@@ -416,7 +416,7 @@ func TestWhatIsNotOnTheBranchIsSaid(t *testing.T) {
 		{"what is not committed", "@write README changed\n@write new x", "false", []string{"not committed", "README", "new"}, "+changed"},
 		{"a commit on another branch", "@git switch --quiet -c mine\n@write a a\n@commit a", "false", []string{`branch "mine"`, "do not count"}, ""},
 		{"a commit on no branch", "@git checkout --quiet --detach\n@write a a\n@commit a", "false", []string{`branch ""`, "do not count"}, ""},
-		{"a commit on the default branch", "@git switch --quiet -c main refs/remotes/origin/main\n@write a a\n@commit a", "false", []string{`branch "main"`, "do not count for it, but the default branch of the clone has them"}, ""},
+		{"a commit on the default branch", "@git switch --quiet -c main refs/remotes/origin/main\n@write a a\n@commit a", "false", []string{`branch "main"`, "do not count.", "kept as the branch berth/aside-"}, ""},
 		{"no worktree", "@write a a\n@commit a\n@rmworktree", "true", []string{"worktree is gone"}, "+++ b/a"},
 		{"no branch", "@git checkout --quiet --detach\n@git branch -D berth/msn_a", "unknown", []string{"branch berth/msn_a is gone"}, ""},
 		{"a branch that went back", "@git commit --quiet --amend --allow-empty -m other", "true", nil, ""},
@@ -447,5 +447,52 @@ func TestWhatIsNotOnTheBranchIsSaid(t *testing.T) {
 				t.Errorf("%s, %v", out, err)
 			}
 		})
+	}
+}
+
+func TestWhatAnAgentSetsInTheCloneIsTakenAway(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	y.commit(".gitattributes", "*.x filter=evil\n")
+	y.commit("a.x", "one\n")
+	ran := y.file("ran")
+	program := y.file("evil")
+	y.write(program, "#!/bin/sh\ntouch "+ran+"\ncat\n")
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	local := func(v *dispatch.Vessel) { v.LandingMode = dispatch.LandLocalMerge }
+	a := y.work("msn_a", y.vessel(local))
+	y.prepare(&a)
+	y.run(&a, lines("@write b b", "@commit b", "@write c c", "@git config filter.evil.smudge "+program, "@git config filter.evil.clean "+program, "@git config commit.gpgsign true",
+		"@git config url./nowhere.insteadOf /"))
+	hook := filepath.Join(y.clone(), "hooks", "pre-commit")
+	y.write(hook, "#!/bin/sh\ntouch "+ran+"\n")
+	y.write(filepath.Join(y.clone(), "info", "attributes"), "* filter=evil\n")
+	if err := os.Chmod(hook, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if log := y.log("msn_a"); !strings.Contains(log, "not committed") || !strings.Contains(log, "taken away: ") || !strings.Contains(log, "filter.evil.smudge") {
+		t.Errorf("the log: %s", log)
+	}
+	y.sh(y.clone(), "config", "commit.gpgsign", "true")
+	if _, err := y.docks.Land(t.Context(), a); err != nil {
+		t.Error(err)
+	}
+	y.reclaim(a, true)
+	b := y.work("msn_b", y.vessel(local))
+	got := y.prepare(&b)
+	if said := strings.Join(got.Warnings, "\n"); !strings.Contains(said, "taken away: hooks, info/attributes, commit.gpgsign.") {
+		t.Errorf("warned of %q", said)
+	}
+	if end, got := y.run(&b, lines("@write d d", "@commit d")); end.Code == nil || *end.Code != 0 || got.Produced == nil || !*got.Produced {
+		t.Errorf("ended %+v with %+v: %s", end, got, y.log("msn_b"))
+	}
+	c := y.work("msn_c", y.vessel(local))
+	if got := y.prepare(&c); len(got.Warnings) > 0 {
+		t.Errorf("warned of %q", got.Warnings)
+	}
+	if _, err := os.Lstat(ran); err == nil {
+		t.Error("a program of the agent's ran")
 	}
 }

@@ -3,27 +3,12 @@
 package dock
 
 import (
-	"path"
-	"slices"
 	"strings"
 
 	"berth/actors/missions"
 	"berth/broker/dispatch"
 	"berth/broker/dispatch/runtime"
 )
-
-// passed are the names of the broker's environment that an agent gets; * stands
-// for any rest. An operator adds others.
-var passed = []string{
-	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TERM", "TMPDIR", "TZ", "XDG_*", "SSL_CERT_*",
-	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
-	// who commits, and where git reads it
-	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
-}
-
-// own are the names that are the broker's, whatever an operator lists: a
-// credential of the broker may be in one.
-var own = []string{"BERTH_*", "ARMADA_*"}
 
 // providers names, for each runtime, the variables of a provider's key and of
 // its address. Those of OpenCode follow from the model.
@@ -40,26 +25,6 @@ var providers = map[dispatch.Runtime]struct{ keys, addresses []string }{
 var openCodeKeys = map[string]string{
 	"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "google": "GOOGLE_GENERATIVE_AI_API_KEY",
 	"openrouter": "OPENROUTER_API_KEY", "": "OPENCODE_API_KEY", "opencode": "OPENCODE_API_KEY",
-}
-
-// matchesAny reports whether one of the patterns means a variable.
-func matchesAny(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		ok, err := path.Match(p, name)
-		return ok && err == nil
-	})
-}
-
-// allowed are the entries of the broker's environment that an agent gets.
-func allowed(environ, more []string) []string {
-	out := []string{}
-	for _, entry := range environ {
-		name, _, ok := strings.Cut(entry, "=")
-		if ok && name != "" && !matchesAny(own, name) && (matchesAny(passed, name) || matchesAny(more, name)) {
-			out = append(out, entry)
-		}
-	}
-	return out
 }
 
 // provider are the entries with a captain's key and address. unused says that it

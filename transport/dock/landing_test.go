@@ -155,6 +155,61 @@ func TestLandingMergesOrSaysWhyNot(t *testing.T) {
 	})
 }
 
+func TestWhatAnAgentCommitsOnTheDefaultBranchIsNoLanding(t *testing.T) {
+	t.Parallel()
+	for name, brief := range map[string][]string{
+		"and stays there":     {"@git switch --quiet -c main refs/remotes/origin/main", "@write ci/x evil", "@commit sneak"},
+		"and goes back again": {"@write a a", "@commit a", "@git switch --quiet -c main refs/remotes/origin/main", "@write ci/x evil", "@commit sneak", "@git switch --quiet berth/msn_a"},
+		"over a landing":      {"@git switch --quiet main", "@write ci/x evil", "@commit sneak"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t)
+			v := y.vessel(func(v *dispatch.Vessel) { v.LandingMode, v.ProtectedPaths = dispatch.LandLocalMerge, []string{"ci"} })
+			begin := y.sh(y.origin, "rev-parse", "main")
+			if name == "over a landing" {
+				w := y.work("msn_0", v)
+				y.prepare(&w)
+				y.run(&w, lines("@write first f", "@commit first"))
+				y.reclaim(w, false)
+				landed, err := y.docks.Land(t.Context(), w)
+				if err != nil {
+					t.Fatal(err)
+				}
+				begin = landed
+			}
+			a := y.work("msn_a", v)
+			y.prepare(&a)
+			y.run(&a, lines(brief...))
+			if log := y.log("msn_a"); !strings.Contains(log, "The clone's main held commits that were not landed.") || !strings.Contains(log, "kept as the branch berth/aside-") {
+				t.Errorf("the log: %s", log)
+			}
+			y.reclaim(a, false)
+			kept := y.sh(y.clone(), "for-each-ref", "--format=%(refname:short)", "refs/heads/berth/aside-*")
+			if y.sh(y.clone(), "show", kept+":ci/x") != "evil" {
+				t.Errorf("kept are %q", kept)
+			}
+			b := y.work("msn_b", v)
+			if from := y.prepare(&b); from.StartCommit != begin {
+				t.Errorf("the next begins at %+v, want %s", from, begin)
+			}
+			// Another comes in just before the landing.
+			_, got := y.run(&b, lines("@write b b", "@commit b"))
+			b.Mission.Commit = got.Commit
+			y.sh(y.clone(), "update-ref", "refs/heads/main", kept)
+			landed, err := y.docks.Land(t.Context(), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if files := y.sh(y.clone(), "ls-tree", "-r", "--name-only", landed); strings.Contains(files, "ci/") || !strings.Contains(files, "b") {
+				t.Errorf("landed are %q", files)
+			}
+			if y.sh(y.clone(), "rev-parse", "refs/heads/main") != landed || !strings.Contains(y.log("msn_b"), kept) {
+				t.Errorf("main is elsewhere than %s; the log: %s", landed, y.log("msn_b"))
+			}
+		})
+	}
+}
+
 func TestWhetherACommitLandedIsLookedForWhereItCould(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -183,7 +238,9 @@ func TestWhetherACommitLandedIsLookedForWhereItCould(t *testing.T) {
 	y.sh(dir, "merge", "--quiet", "FETCH_HEAD")
 	landed(y.vessel(at(dir)), "true")
 	landed(v, "false")
-	y.sh(y.clone(), "update-ref", "refs/heads/main", commit)
+	y.sh(y.clone(), "update-ref", "refs/heads/main", commit) // somebody's, and no landing
+	landed(v, "false")
+	y.sh(y.clone(), "update-ref", "refs/berth/landed/main", commit)
 	landed(v, "true")
 	commit = strings.Repeat("0", 40)
 	landed(v, "unknown")

@@ -87,7 +87,7 @@ func newYard(t *testing.T, change ...func(*yard)) *yard {
 	for _, f := range change {
 		f(y)
 	}
-	y.limits.Env = y.env
+	y.limits.Env, y.limits.Own = y.env, y.state("repos")
 	y.git = git.New(y.limits)
 	log := slog.New(slog.NewTextHandler(&lockedWriter{to: y.logged}, nil))
 	y.papers = NewPapers(PapersOptions{Root: y.state("missions"), Git: y.git, Log: log, Now: time.Now, MaxLog: 1 << 20})

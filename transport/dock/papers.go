@@ -255,7 +255,10 @@ func (p *Papers) save(missionID, name string, write func(io.Writer) error) error
 // LiveDiff is what changed in a dock's worktree since a commit, committed or not.
 func (p *Papers) LiveDiff(ctx context.Context, _ dispatch.Vessel, d dispatch.Dock, since string) (string, error) {
 	var out strings.Builder
-	err := p.writeDiff(ctx, &out, p.opts.Git.Repo(d.Path), since, "")
+	tree, err := p.opts.Git.Worktree(ctx, d.Path)
+	if err == nil {
+		err = p.writeDiff(ctx, &out, tree, since, "")
+	}
 	return out.String(), err
 }
 
@@ -291,9 +294,19 @@ func (l *lastByte) Write(b []byte) (int, error) {
 // DockStatus is what git says of a dock's worktree: a line for each file that is
 // not committed, and whether there is one.
 func (p *Papers) DockStatus(ctx context.Context, d dispatch.Dock) (status string, dirty bool, err error) {
-	text, err := p.opts.Git.Repo(d.Path).Status(ctx, maxStatus)
+	tree, err := p.opts.Git.Worktree(ctx, d.Path)
 	if err != nil {
 		return "", false, err
 	}
-	return strings.ToValidUTF8(text, "\uFFFD"), text != "", nil
+	status, err = statusOf(ctx, tree)
+	return status, status != "", err
+}
+
+// statusOf lists what is not committed in a worktree.
+func statusOf(ctx context.Context, tree *git.Repo) (string, error) {
+	text, err := tree.Status(ctx, maxStatus)
+	if err != nil {
+		return "", err
+	}
+	return strings.ToValidUTF8(text, "\uFFFD"), nil
 }

@@ -48,10 +48,13 @@ type Git struct {
 	opts Options
 	env  []string
 
-	mu      sync.Mutex
-	locks   map[string]chan struct{} // by directory of a repository; full while it is held
-	fetches map[string]fetched       // by directory of a repository: the last one
-	freed   map[string]bool          // directories of repositories that were looked through for locks
+	mu       sync.Mutex
+	locks    map[string]chan struct{} // by directory of a repository; full while it is held
+	fetches  map[string]fetched       // by directory of a repository: the last one
+	freed    map[string]bool          // directories of repositories that were looked through for locks
+	origins  map[string]string        // by directory of a repository of Berth's own: its address
+	taken    map[string][]string      // by directory: what was taken away and nobody was told
+	settings string                   // of a bare repository that is new; empty: not looked at yet
 }
 
 // New makes a Git.
@@ -63,7 +66,7 @@ func New(o Options) *Git {
 		o.Network = defaultNetwork
 	}
 	return &Git{opts: o, env: append(append([]string(nil), o.Env...), quiet()...),
-		locks: map[string]chan struct{}{}, fetches: map[string]fetched{}, freed: map[string]bool{}}
+		locks: map[string]chan struct{}{}, fetches: map[string]fetched{}, freed: map[string]bool{}, origins: map[string]string{}, taken: map[string][]string{}}
 }
 
 // quiet is the environment in which git asks nobody and runs nothing but
@@ -72,6 +75,7 @@ func quiet() []string {
 	env := []string{
 		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true", "SSH_ASKPASS=true", "SSH_ASKPASS_REQUIRE=never", "GIT_SSH_COMMAND=ssh -oBatchMode=yes -oConnectTimeout=20",
 		"GIT_PAGER=cat", "GIT_EDITOR=true", "GIT_SEQUENCE_EDITOR=true", "GIT_OPTIONAL_LOCKS=0", "GIT_ADVICE=0", "LC_ALL=C", "LANGUAGE=",
+		"GIT_NO_REPLACE_OBJECTS=1", "GIT_GRAFT_FILE=" + os.DevNull, // a commit is what its id says
 		"GIT_ALLOW_PROTOCOL=file:git:http:https:ssh",
 	}
 	return append(env, configEnv(settings)...)
@@ -89,7 +93,7 @@ func configEnv(settings [][2]string) (env []string) {
 var settings = [][2]string{
 	{"core.hooksPath", os.DevNull}, {"core.fsmonitor", "false"}, {"core.quotePath", "false"}, {"core.pager", "cat"},
 	{"gc.auto", "0"}, {"maintenance.auto", "false"}, {"fetch.recurseSubmodules", "false"}, {"submodule.recurse", "false"},
-	{"commit.gpgSign", "false"}, {"merge.verifySignatures", "false"},
+	{"commit.gpgSign", "false"}, {"merge.verifySignatures", "false"}, {"log.showSignature", "false"},
 	{"init.defaultBranch", "main"}, {"protocol.ext.allow", "never"}, {"safe.directory", "*"},
 }
 
@@ -161,10 +165,12 @@ func lastLines(text string) string {
 
 // Repo is a repository by its directory.
 type Repo struct {
-	git    *Git
-	dir    string
-	env    []string // more of git's environment
-	hidden []string // what no error shows
+	git     *Git
+	dir     string
+	env     []string // more of git's environment
+	hidden  []string // what no error shows
+	origin  bool     // people push to it
+	address string   // of its origin, where it is known
 }
 
 // Repo names the repository in dir, which need not exist yet.
@@ -185,6 +191,10 @@ func (r *Repo) hold(ctx context.Context) (release func(), err error) {
 	select {
 	case lock <- struct{}{}:
 		r.first()
+		if err := r.restore(ctx); err != nil {
+			<-lock
+			return nil, err
+		}
 		return func() { <-lock }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the repository: %w", context.Cause(ctx))

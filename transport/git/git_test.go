@@ -315,7 +315,7 @@ func TestMergesLandOrLeaveEverythingAsItWas(t *testing.T) {
 	t.Run("into the bare clone, twice", func(t *testing.T) {
 		for i, name := range []string{"b", "c"} {
 			next := y.commit(w, name, name)
-			merged, err := r.MergeBare(t.Context(), scratch, "main", next, "land "+name)
+			merged, _, err := r.MergeBare(t.Context(), scratch, "main", next, "land "+name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -334,7 +334,7 @@ func TestMergesLandOrLeaveEverythingAsItWas(t *testing.T) {
 		if _, err := r.MergeInto(t.Context(), y.origin, "main", theirs, "land"); !errors.Is(err, ErrConflict) {
 			t.Errorf("into the working directory: %v", err)
 		}
-		if _, err := r.MergeBare(t.Context(), scratch, "main", theirs, "land"); !errors.Is(err, ErrConflict) {
+		if _, _, err := r.MergeBare(t.Context(), scratch, "main", theirs, "land"); !errors.Is(err, ErrConflict) {
 			t.Errorf("into the bare clone: %v", err)
 		}
 		if after := [2]string{y.do(y.origin, "rev-parse", "HEAD"), y.do(r, "rev-parse", "refs/heads/main")}; after != before {

@@ -64,7 +64,7 @@ func TestLocksThatAKilledGitLeftHinderNobody(t *testing.T) {
 			y.left(r, filepath.Join("worktrees", filepath.Base(w.dir), "index.lock"), filepath.Join("worktrees", filepath.Base(w.dir), "locked"))
 			tt.do(t, y, r, w)
 			stale, err := y.git.Repo(r.dir).Follow(t.Context(), y.origin.dir, 0)
-			if free := err == nil && stale == nil; free != tt.free {
+			if free := err == nil && stale == nil; free != (tt.free || tt.own) { // in its own, Berth writes no settings that a lock hinders
 				t.Errorf("fetched: %v, %v", stale, err)
 			}
 			for _, name := range lockNames {
@@ -83,7 +83,7 @@ func TestALandingThatWasKilledIsBegunAnew(t *testing.T) {
 	commit := y.commit(w, "new", "a\n")
 	scratch := filepath.Join(y.dir, "docks", ".landing", "a")
 	y.do(r, "worktree", "add", "--quiet", "--detach", "--lock", scratch, "refs/remotes/origin/main")
-	merged, err := r.MergeBare(t.Context(), scratch, "main", commit, "land")
+	merged, _, err := r.MergeBare(t.Context(), scratch, "main", commit, "land")
 	if err != nil {
 		t.Fatal(err)
 	}

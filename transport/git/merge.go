@@ -26,6 +26,9 @@ var identity = []string{"-c", "user.name=Berth", "-c", "user.email=berth@localho
 // directory that a person uses. It must be on that branch and clean, and is
 // left as it was when the merge fails.
 func (r *Repo) MergeInto(ctx context.Context, work *Repo, branch, commit, message string) (string, error) {
+	if err := r.Restore(ctx); err != nil { // what serves the fetch reads them
+		return "", err
+	}
 	release, err := work.hold(ctx)
 	if err != nil {
 		return "", err
@@ -52,48 +55,52 @@ func (r *Repo) MergeInto(ctx context.Context, work *Repo, branch, commit, messag
 }
 
 // MergeBare merges a commit into a branch of the bare repository, through a
-// worktree that is made for it at scratch and removed again. The branch begins
-// at origin's when the repository has none of its own.
-func (r *Repo) MergeBare(ctx context.Context, scratch, branch, commit, message string) (string, error) {
-	from, err := r.Resolve(ctx, branch)
-	if err != nil {
-		return "", err
+// worktree that is made for it at scratch and removed again. It merges into what
+// Berth landed there before, or into origin's when it is the first time; what
+// else stands on the branch is kept as the branch kept, and not merged.
+func (r *Repo) MergeBare(ctx context.Context, scratch, branch, commit, message string) (merged, kept string, err error) {
+	if err := errors.Join(CheckRef(branch), r.Adopt(ctx, branch)); err != nil {
+		return "", "", err
 	}
 	release, err := r.hold(ctx)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer release()
-	own, err := r.run(ctx, "rev-parse", "--verify", "--quiet", "refs/heads/"+branch)
-	if err == nil {
-		from = strings.TrimSpace(own)
+	from, err := r.Landed(ctx, branch)
+	was := from
+	if errors.Is(err, ErrNoRef) {
+		from, err = r.At(ctx, "refs/remotes/origin/"+branch)
+		was = strings.Repeat("0", len(from)) // it must not be there
+	}
+	if err != nil {
+		return "", "", err
 	}
 	if err := os.MkdirAll(filepath.Dir(scratch), 0o700); err != nil {
-		return "", fmt.Errorf("merge: %w", err)
+		return "", "", fmt.Errorf("merge: %w", err)
 	}
 	if _, err := os.Lstat(scratch); !errors.Is(err, fs.ErrNotExist) { // of one that was killed
 		if err := r.removeWorktree(ctx, scratch); err != nil {
-			return "", fmt.Errorf("merge: %w", err)
+			return "", "", fmt.Errorf("merge: %w", err)
 		}
 	}
 	if _, err := r.git.run(ctx, r.git.opts.Network, r, "worktree", "add", "--quiet", "--detach", "--end-of-options", scratch, from); err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer func() {
 		// Without the caller's limit: what was made has to go.
 		_, _ = r.run(context.WithoutCancel(ctx), "worktree", "remove", "--force", scratch)
 		_ = removeAll(scratch)
 	}()
-	merged, err := r.git.Repo(scratch).merge(ctx, commit, message)
-	if err != nil {
-		return "", err
+	if merged, err = r.git.Repo(scratch).merge(ctx, commit, message); err != nil {
+		return "", "", err
 	}
-	was := from
-	if own == "" {
-		was = strings.Repeat("0", len(from)) // the branch must not be there
+	var landing []string // first, so that one that is killed is found by the next
+	if !r.origin {
+		landing = append(landing, "update "+landedRefs+branch+" "+merged+" "+was)
 	}
-	_, err = r.run(ctx, "update-ref", "-m", "berth: "+message, "refs/heads/"+branch, merged, was)
-	return merged, err
+	kept, err = r.settle(ctx, branch, merged, "berth: "+message, landing...)
+	return merged, kept, err
 }
 
 // merge merges into what is checked out here, with a merge commit.

@@ -27,17 +27,26 @@ func LocalPath(address string) string {
 	return ""
 }
 
-// WithToken is the repository as one whose origin, when address is an https one,
+// plainAddress is an address as a repository's settings have it.
+func plainAddress(address string) string {
+	if dir := LocalPath(address); dir != "" {
+		return dir
+	}
+	return address
+}
+
+// WithToken is the repository as one whose origin is at address and, when that is an https one,
 // is asked with a token. The token is in the environment of git alone; a host
 // that sends git on to another address gets no answer, since git would send the
-// token there too. An empty token, or another kind of address, changes nothing.
+// token there too. An empty token, or another kind of address, changes no more.
 func (r *Repo) WithToken(address, token string) *Repo {
+	with := *r
+	with.address = plainAddress(address)
 	u, err := url.Parse(address)
 	if token == "" || err != nil || !strings.EqualFold(u.Scheme, "https") || u.Host == "" {
-		return r
+		return &with
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte("x-access-token:" + token))
-	with := *r
 	with.hidden = []string{token, basic}
 	with.env = configEnv(append(settings[:len(settings):len(settings)],
 		[2]string{"http.https://" + u.Host + "/.extraHeader", "Authorization: Basic " + basic}, [2]string{"http.followRedirects", "false"}))
@@ -57,9 +66,9 @@ type fetched struct {
 // or not longer than age before it.
 func (r *Repo) Follow(ctx context.Context, address string, age time.Duration) (stale, err error) {
 	since := time.Now().Add(-age)
-	if dir := LocalPath(address); dir != "" {
-		address = dir
-	}
+	address = plainAddress(address)
+	with := *r
+	with.address, r = address, &with
 	if !r.there() {
 		return nil, r.Clone(ctx, address)
 	}
@@ -75,8 +84,10 @@ func (r *Repo) Follow(ctx context.Context, address string, age time.Duration) (s
 		return last.failed, nil
 	}
 	last = fetched{address: address, began: time.Now()}
-	if _, err := r.run(ctx, "config", "--local", "remote.origin.url", address); err != nil {
-		return nil, err
+	if !r.own() { // else it says so already
+		if _, err := r.run(ctx, "config", "--local", "remote.origin.url", address); err != nil {
+			return nil, err
+		}
 	}
 	if last.failed = r.fetch(ctx); last.failed != nil && ctx.Err() != nil {
 		return nil, last.failed

@@ -49,6 +49,9 @@ func (r *Repo) Clone(ctx context.Context, url string) error {
 	if err := at.fetch(ctx); err != nil {
 		return err
 	}
+	if err := at.keepLandings(ctx); err != nil {
+		return err
+	}
 	if err := r.clear(); err != nil {
 		return fmt.Errorf("make room for a clone: %w", err)
 	}
@@ -102,7 +105,11 @@ func (r *Repo) Fetch(ctx context.Context) error {
 }
 
 func (r *Repo) fetch(ctx context.Context) error {
-	_, err := r.git.run(ctx, r.git.opts.Network, r, "fetch", "--quiet", "--prune", "--tags", "--force", "--no-auto-gc", "origin", tracked)
+	args := []string{"fetch", "--quiet", "--prune", "--tags", "--force", "--no-auto-gc"}
+	if r.own() {
+		args = append(args, "--upload-pack=git-upload-pack") // whatever a setting of the clone names
+	}
+	_, err := r.git.run(ctx, r.git.opts.Network, r, append(args, "origin", tracked)...)
 	return err
 }
 

@@ -22,6 +22,10 @@ func (r *Repo) Identified(ctx context.Context) bool {
 	return err == nil && strings.TrimSpace(email) != ""
 }
 
+// ownSubmodules has git look at the commit of a submodule alone: to look into its
+// files it would run another git there, with the settings of that repository.
+const ownSubmodules = "--ignore-submodules=dirty"
+
 // Dirty reports whether a worktree holds what is not committed, untracked files
 // included.
 func (r *Repo) Dirty(ctx context.Context) (bool, error) {
@@ -33,7 +37,7 @@ func (r *Repo) Dirty(ctx context.Context) (bool, error) {
 // most.
 func (r *Repo) Status(ctx context.Context, max int64) (string, error) {
 	var text strings.Builder
-	_, err := r.write(ctx, &text, max, "status", "--porcelain", "--untracked-files=normal")
+	_, err := r.write(ctx, &text, max, "status", "--porcelain", "--untracked-files=normal", ownSubmodules)
 	return text.String(), err
 }
 
@@ -41,7 +45,7 @@ func (r *Repo) Status(ctx context.Context, max int64) (string, error) {
 // in a worktree, committed or not, when until is empty, else up to that commit.
 // Untracked files are not in it. cut says that there is more.
 func (r *Repo) Diff(ctx context.Context, w io.Writer, max int64, since, until string) (cut bool, err error) {
-	args := []string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--end-of-options", since}
+	args := []string{"diff", "--no-color", "--no-ext-diff", "--no-textconv", ownSubmodules, "--end-of-options", since}
 	if until != "" {
 		args = append(args, until)
 	}
@@ -111,7 +115,10 @@ func (r *Repo) Conceal(ctx context.Context, worktree, path string) error {
 		return err
 	}
 	defer release()
-	w := r.git.Repo(worktree)
+	w, err := r.Worktree(worktree)
+	if err != nil {
+		return err
+	}
 	tracked, err := w.run(ctx, "ls-files", "--", ":(literal)"+path)
 	if err != nil {
 		return err
