@@ -171,11 +171,7 @@ func TestACancelAndTheEndHaveOneWinner(t *testing.T) {
 	for i := range 40 {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.vessel("v")
-			w.captains("c")
-			w.voyage("vyg", "v", "m")
-			w.run()
-			a := w.agent("m")
+			a := w.atWork()
 			var both sync.WaitGroup
 			var err error
 			if i%2 == 0 {

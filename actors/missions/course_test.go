@@ -168,11 +168,7 @@ func TestWhatCannotBeBegunFailsWithItsReason(t *testing.T) {
 
 func TestAnAgentThatIsSilentIsStalledUntilItWritesAgain(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.vessel("v")
-		w.captains("c")
-		w.voyage("vyg", "v", "m")
-		w.run()
-		a := w.agent("m")
+		a := w.atWork()
 		state := func(want dispatch.CaptainState) dispatch.Captain {
 			t.Helper()
 			synctest.Wait()
@@ -204,11 +200,7 @@ func TestAnAgentThatIsSilentIsStalledUntilItWritesAgain(t *testing.T) {
 
 func TestSignsOfLifeAreWrittenOnceAMinuteAtMost(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.vessel("v")
-		w.captains("c")
-		w.voyage("vyg", "v", "m")
-		w.run()
-		a := w.agent("m")
+		a := w.atWork()
 		first := revision(w, "c")
 		for range 600 {
 			a.says()
@@ -236,11 +228,7 @@ func revision(w *world, captain string) uint64 {
 
 func TestAMissionThatTakesTooLongIsKilled(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.vessel("v")
-		w.captains("c")
-		w.voyage("vyg", "v", "m")
-		w.run()
-		a := w.agent("m")
+		a := w.atWork()
 		a.hard = 3
 		elapse(239 * time.Minute)
 		w.wants("m:InProgress")
@@ -279,11 +267,7 @@ func TestWithoutATokenTheAgentRunsAndTheLogSaysWhy(t *testing.T) {
 
 func TestAMissionThatIsMovedOnByHandGivesUpItsAgent(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.vessel("v")
-		w.captains("c")
-		w.voyage("vyg", "v", "m")
-		w.run()
-		a := w.agent("m")
+		a := w.atWork()
 		m, err := get[dispatch.Mission](w, "m").StepAsked(dispatch.MissionFailed, time.Now())
 		if err != nil {
 			t.Fatal(err)
@@ -301,11 +285,7 @@ func TestAMissionThatIsMovedOnByHandGivesUpItsAgent(t *testing.T) {
 
 func TestAMissionThatIsBegunAgainByHandGetsAnAgentOfItsOwn(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.vessel("v")
-		w.captains("c")
-		w.voyage("vyg", "v", "m")
-		w.run()
-		a := w.agent("m")
+		a := w.atWork()
 		m, err := get[dispatch.Mission](w, "m").StepAsked(dispatch.MissionFailed, time.Now())
 		if err != nil {
 			t.Fatal(err)

@@ -149,11 +149,7 @@ func TestPassesThatFailAreMadeLessOften(t *testing.T) {
 
 func TestAnEndThatCannotBeWrittenIsNotTold(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.vessel("v")
-		w.captains("c")
-		w.voyage("vyg", "v", "m")
-		w.run()
-		a := w.agent("m")
+		a := w.atWork()
 		w.store.mu.Lock()
 		w.store.fault = func([]broker.RecordChange) (error, error) { return errDisk, nil }
 		w.store.mu.Unlock()

@@ -175,11 +175,7 @@ func TestAStopEndsAgentsAndTheNextStartSaysWhatBecameOfThem(t *testing.T) {
 
 func TestAStopDoesNotWaitForWhatCannotBeEnded(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		w.vessel("v")
-		w.captains("c")
-		w.voyage("vyg", "v", "m")
-		w.run()
-		a := w.agent("m")
+		a := w.atWork()
 		a.hard = 1 << 30
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

@@ -461,6 +461,16 @@ func (w *world) free() {
 // nobody else and costs none of ours.
 func elapse(d time.Duration) { <-time.After(d) }
 
+// atWork begins one mission, m of the voyage vyg, and gives its agent.
+func (w *world) atWork() *agent {
+	w.t.Helper()
+	w.vessel("v")
+	w.captains("c")
+	w.voyage("vyg", "v", "m")
+	w.run()
+	return w.agent("m")
+}
+
 // in runs a test in a bubble with a started system.
 func in(t *testing.T, test func(t *testing.T, w *world), change ...func(*Options)) {
 	t.Helper()
