@@ -31,13 +31,7 @@ func (s *System) Reclaim(ctx context.Context, by broker.Principal, dockID string
 			if err := b.idle(d); err != nil {
 				return err
 			}
-			next, err := leaving(d)
-			if err != nil || next.State == d.State {
-				return err
-			}
-			next.UpdatedUTC = b.at
-			b.docks.put(next)
-			return nil
+			return b.leave(d)
 		})
 		if err != nil {
 			return err

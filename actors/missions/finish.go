@@ -159,6 +159,11 @@ func (c *course) release(b *sheet) error {
 	case err != nil:
 		return err
 	}
+	return b.leave(d)
+}
+
+// leave has a dock's worktree removed, unless that is under way already.
+func (b *sheet) leave(d dispatch.Dock) error {
 	next, err := leaving(d)
 	if err != nil || next.State == d.State {
 		return err

@@ -144,11 +144,5 @@ func (b *sheet) freeDock(id string) error {
 			return nil
 		}
 	}
-	next, err := leaving(d)
-	if err != nil || next.State == d.State {
-		return err
-	}
-	next.UpdatedUTC = b.at
-	b.docks.put(next)
-	return nil
+	return b.leave(d)
 }
