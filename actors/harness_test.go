@@ -307,7 +307,7 @@ func (w *world) halt() {
 	if err := w.journal.Close(); err != nil {
 		w.t.Error(err)
 	}
-	elapse(20 * time.Millisecond) // the dead-letter throttle of protoactor ends
+	elapse(time.Second) // the dead-letter throttle of protoactor ends
 }
 
 // elapse lets the bubble's clock run.
