@@ -168,18 +168,23 @@ type reowned struct {
 	runtimeID string
 }
 
-// opened reports an attempt to bring the backend up.
+// opened reports an attempt to bring the backend up. Who made it keeps the
+// connection until the actor says that it has it, so one that came too late is
+// closed before the attempt is over.
 type opened struct {
-	life uint64
-	conn broker.Conn
-	err  error
-	sys  *System
+	life  uint64
+	conn  broker.Conn
+	err   error
+	taken chan bool // the first value counts
 }
 
-// Reject closes a connection that nobody waits for any more.
-func (m *opened) Reject(error) {
-	if m.conn != nil {
-		m.sys.closeConn(m.conn)
+// Reject leaves the connection to the attempt.
+func (m *opened) Reject(error) { m.settle(false) }
+
+func (m *opened) settle(taken bool) {
+	select {
+	case m.taken <- taken:
+	default:
 	}
 }
 

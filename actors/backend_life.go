@@ -48,7 +48,7 @@ func (b *backend) open() {
 	before, over := b.cell.turns.next(b.sys)
 	b.sys.work.Go(func() {
 		defer cancel()
-		m := &opened{life: life, sys: b.sys}
+		m := &opened{life: life, taken: make(chan bool, 1)}
 		select {
 		case <-before:
 			m.conn, m.err = attempt(ctx, upstream, hear, limit)
@@ -61,6 +61,9 @@ func (b *backend) open() {
 			m.conn = &lived{Conn: m.conn, over: over}
 		}
 		b.sys.send(self, m)
+		if m.conn != nil && !<-m.taken {
+			b.sys.closeNow(m.conn)
+		}
 	})
 }
 
@@ -122,6 +125,7 @@ func (b *backend) opened(m *opened) {
 	}
 	b.relisting = false
 	b.conn, b.inc = m.conn, m.conn.Incarnation() // a panic in the latter leaves it to Reject
+	m.settle(true)
 	b.incarnation++
 	b.failures, b.lastError, b.triedEarly = 0, "", false
 	b.backoffUntil = time.Time{}

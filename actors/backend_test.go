@@ -487,6 +487,52 @@ func TestWhoNamesABackendThatCannotStartHearsWhy(t *testing.T) {
 	})
 }
 
+// late is a message that its actor hands back only when it may.
+type late chan struct{}
+
+func (m late) Reject(error) { <-m }
+
+// A program may come up just when its backend's actor ends. Stop waits for the
+// end of that program too.
+func TestStopWaitsForAConnectionThatCameTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up, busy, before := make(chan struct{}), make(chan struct{}), make(late)
+		var occupy atomic.Bool
+		w := start(t, &upstream{open: func(context.Context, int) (*conn, error) { <-up; return nil, nil }}, func(o *Options) {
+			o.Now = func() time.Time {
+				if occupy.CompareAndSwap(true, false) {
+					<-busy
+				}
+				return time.Now()
+			}
+		})
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		w.AwaitCatalog(over, "b") // wakes it
+		synctest.Wait()
+		pid, _ := w.sharedBackend("b")
+		occupy.Store(true)
+		w.Backends(over)
+		synctest.Wait()
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); w.Stop(over) }()
+		synctest.Wait()
+		w.send(pid, before)
+		close(up)
+		synctest.Wait() // the actor will find the stop, then these two
+		close(busy)
+		synctest.Wait()
+		select {
+		case <-stopped:
+			t.Error("the connection outlives the stop")
+		default:
+		}
+		close(before)
+		<-stopped
+		<-w.up.last().done
+	})
+}
+
 func TestStopWaitsForJobsThatRunHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
