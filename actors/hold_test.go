@@ -107,7 +107,7 @@ func TestAJobThatIsStoppedAfterItsAcceptanceHasTheRefusalAsItsMessage(t *testing
 			t.Fatal(err)
 		}
 		if j.Status != broker.JobFailed || j.Reason != broker.CodeDispatchHold || len(j.FailureMessage) > broker.MaxFailureMessage ||
-			message["SetBy"] != "ops-1" || message["Preview"] != nil || len(fmt.Sprint(whole["Preview"])) != 2000 {
+			message["SetBy"] != "ops-1" || message["Preview"] != nil || !strings.HasPrefix(fmt.Sprint(message["Action"]), "This job was accepted before and has ended;") || len(fmt.Sprint(whole["Preview"])) != 2000 {
 			t.Errorf("the message is %s, the refusal %.60s", j.FailureMessage, j.Refusal)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"time"
 
@@ -79,6 +80,13 @@ func refusedChange(r *broker.Refusal, now time.Time) broker.JobChange {
 
 // refusedNative ends a job with a refusal in the form of the broker's own verbs.
 func refusedNative(r *broker.Refusal, now time.Time) broker.JobChange {
+	if r.Code == broker.CodeDispatchHold { // its Action is for whom nothing was accepted
+		held := *r
+		held.Detail = map[string]any{}
+		maps.Copy(held.Detail, r.Detail)
+		held.Detail["Action"] = "This job was accepted before and has ended; it began nothing. Dispatch again when the hold is cleared; ask its holder on the board."
+		r = &held
+	}
 	return broker.JobChange{To: broker.JobFailed, At: now, Reason: r.Code, Message: r.FailureText(broker.MaxFailureMessage), Refusal: r.NativeJSON()}
 }
 

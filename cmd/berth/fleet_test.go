@@ -338,3 +338,21 @@ func TestARestoreTellsOfTheMissionsThatItEnded(t *testing.T) {
 		t.Errorf("wakes: %+v", wakes)
 	}
 }
+
+func TestAStopTellsOfTheMissionsThatItEnds(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	must(t, h.start())
+	f := newFleet(h, "None")
+	ready, _ := f.hold()
+	id := f.dispatch(`{"title":"Add limiter","description":"d"}`).MissionStartRefs[0].MissionID
+	ready()
+	if code, out, errOut := h.berth("stop", "--wait"); code != exitOK || !strings.Contains(out, "missions at work: 1.") || !strings.Contains(out, id) {
+		t.Errorf("exit %d: %s%s", code, out, errOut)
+	}
+	h.awaitEnd()
+	must(t, h.start())
+	if m := f.mission(id); m.Status != "Failed" || m.FailureReason == nil || *m.FailureReason != "lost_on_restart" {
+		t.Errorf("after the next start: %+v", m)
+	}
+}

@@ -115,23 +115,28 @@ func (a *app) showHold(s hold.Standing) error {
 	if err := a.facts(state); err != nil {
 		return err
 	}
-	if len(s.UnfinishedJobs) > 0 {
-		if err := a.unfinished(s.UnfinishedJobs); err != nil {
+	return a.unfinished(s.UnfinishedJobs, s.WorkingMissions)
+}
+
+// unfinished lists what a restart would end, a table each for what there is.
+func (a *app) unfinished(jobs []json.RawMessage, missions []string) error {
+	if len(jobs) > 0 {
+		if err := a.unfinishedJobs(jobs); err != nil {
 			return err
 		}
 	}
-	if len(s.WorkingMissions) == 0 {
+	if len(missions) == 0 {
 		return nil
 	}
-	rows := make([][]string, 0, len(s.WorkingMissions))
-	for _, id := range s.WorkingMissions {
+	rows := make([][]string, 0, len(missions))
+	for _, id := range missions {
 		rows = append(rows, []string{id})
 	}
 	return a.table([]string{"MISSION"}, rows)
 }
 
-// unfinished lists jobs that are not final, as they came.
-func (a *app) unfinished(jobs []json.RawMessage) error {
+// unfinishedJobs lists jobs that are not final, as they came.
+func (a *app) unfinishedJobs(jobs []json.RawMessage) error {
 	rows := make([][]string, 0, len(jobs))
 	for _, raw := range jobs {
 		var j struct{ JobID, Operation, Status, SubmittedAtUTC string }

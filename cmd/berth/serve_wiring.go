@@ -71,7 +71,7 @@ func (b *running) addNative(opts *actors.Options) error {
 		Signals: func() (any, error) { return b.board.RecentSignals() }, Work: b.vessels.family.Standing, Waiting: b.vessels.family.Waiting,
 		More: append([]status.Entity{{Names: [2]string{"signals", "signal"}, List: b.listSignals}}, b.vessels.family.Entities()...)})
 	b.native = native.Join(family, b.meta, events.NewFamily(b.events, shared), status.NewFamily(b.overview, shared), boarding,
-		b.hold.NewFamily(shared), b.vessels.family, b.vessels.code, upkeep.NewFamily(b.keeper, b.journal, shared))
+		b.hold.NewFamily(shared), b.vessels.family, b.vessels.code, upkeep.NewFamily(b.keeper, b.hold, shared))
 	joined := b.native.For(native.Access(b.cfg.Broker.Access))
 	b.team.Store(native.Access(b.cfg.Broker.Access) == native.Team)
 	opts.Sources = append(opts.Sources, joined.Source())

@@ -21,7 +21,7 @@ func newStopCommand(a *app) *cobra.Command {
 		Use:   "stop",
 		Short: "Stop the broker",
 		Long: "Have the broker go down: calls that run have drain_timeout (10 s) to end, and jobs that are unfinished then\n" +
-			"become Lost at the next start. What is unfinished now is listed.",
+			"become Lost at the next start; agents are ended. What is unfinished now is listed.",
 		Args: exactly(),
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) error { return a.runStop(cmd.Context(), wait) }),
 	}
@@ -44,14 +44,16 @@ func (a *app) runStop(ctx context.Context, wait bool) error {
 		if wait {
 			line = "The broker has stopped."
 		}
-		if len(s.UnfinishedJobs) == 0 {
-			_, err := fmt.Fprintln(a.out, line)
+		switch jobs, missions := len(s.UnfinishedJobs), len(s.WorkingMissions); {
+		case s.UnfinishedJobs == nil || s.WorkingMissions == nil:
+			line += " Not all that was unfinished when it was told to could be read."
+		case jobs > 0 || missions > 0:
+			line += fmt.Sprintf(" When it was told to, unfinished jobs: %d, missions at work: %d.", jobs, missions)
+		}
+		if _, err := fmt.Fprintln(a.out, line); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(a.out, "%s Unfinished jobs when it was told to: %d.\n", line, len(s.UnfinishedJobs)); err != nil {
-			return err
-		}
-		return a.unfinished(s.UnfinishedJobs)
+		return a.unfinished(s.UnfinishedJobs, s.WorkingMissions)
 	})
 }
 

@@ -31,7 +31,7 @@ func pageOf(records string) string {
 var twinAnswers = map[string]string{
 	"dispatch_hold":      `{"Active":true,"Hold":{"Reason":"r","SetBy":"ops-1","SetByUtc":"2026-05-04T09:12:00Z"},"UnfinishedJobs":[{"JobId":"job_1"}]}`,
 	"restore":            `{"Status":"restored","SafetyBackupPath":"/s.zip","SchemaVersion":2,"RecordCounts":{"jobs":1},"Message":"m","RestartRequired":false}`,
-	"stop_server":        `{"Status":"shutting_down","UnfinishedJobs":[]}`,
+	"stop_server":        `{"Status":"shutting_down","UnfinishedJobs":[],"WorkingMissions":[]}`,
 	"enumerate vessels":  pageOf(aVessel),
 	"enumerate voyages":  pageOf(aVoyage + `}`),
 	"enumerate missions": pageOf(`{"Id":"msn_1","Status":"Pending","Title":"m"}`),

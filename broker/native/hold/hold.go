@@ -122,15 +122,13 @@ type Cleared struct {
 }
 
 func (h *Hold) status() (any, error) {
-	jobs, err := Unfinished(h.store)
+	jobs, err := h.UnfinishedJobs()
 	if err != nil {
 		return nil, journalRefusal("The unfinished jobs could not be read.")
 	}
-	var missions []string
-	if h.working != nil {
-		if missions, err = h.working(); err != nil {
-			return nil, journalRefusal("The missions that agents work on could not be read.")
-		}
+	missions, err := h.WorkingMissions()
+	if err != nil {
+		return nil, journalRefusal("The missions that agents work on could not be read.")
 	}
 	v := h.Present()
 	return Standing{Active: v != nil, Hold: v, UnfinishedJobs: jobs, WorkingMissions: missions}, nil
@@ -224,18 +222,26 @@ func (h *Hold) tell(ctx context.Context, content string) {
 	}
 }
 
-// Jobs lists jobs.
-type Jobs interface {
-	Jobs(filter broker.JobFilter) (broker.JobPage, error)
-}
-
-// Unfinished gives all jobs that are not final, oldest first: what a restart
+// UnfinishedJobs gives all jobs that are not final, oldest first: what a restart
 // would lose. The journal reads them in short steps, and each backend's lanes
 // bound how many there can be.
-func Unfinished(store Jobs) ([]json.RawMessage, error) {
-	page, err := store.Jobs(broker.JobFilter{Unfinished: true})
+func (h *Hold) UnfinishedJobs() ([]json.RawMessage, error) {
+	page, err := h.store.Jobs(broker.JobFilter{Unfinished: true})
 	if err != nil {
 		return nil, err
 	}
 	return broker.UnfinishedViews(page.Jobs), nil
+}
+
+// WorkingMissions gives the ids of the missions that agents work on, which a
+// restart would end; it is empty, never nil, when there are none.
+func (h *Hold) WorkingMissions() ([]string, error) {
+	if h.working == nil {
+		return []string{}, nil
+	}
+	missions, err := h.working()
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{}, missions...), nil
 }

@@ -2,6 +2,7 @@ package upkeep_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"log/slog"
@@ -40,13 +41,14 @@ func (k *keeper) Restore(_ context.Context, who broker.Principal, path string) (
 
 func (k *keeper) Stop(broker.Principal) { k.stopped++ }
 
-// jobs are the unfinished ones.
-type jobs struct{ fail error }
+// work is a job that is unfinished and a mission that goes on.
+type work struct{ fail error }
 
-func (j *jobs) Jobs(broker.JobFilter) (broker.JobPage, error) {
-	at := time.Date(2026, 5, 4, 9, 12, 0, 0, time.UTC)
-	return broker.JobPage{Total: 1, Jobs: []broker.Job{{ID: "job_1", Operation: "st__work", Status: broker.JobRunning, SubmittedAt: at, StartedAt: &at}}}, j.fail
+func (w *work) UnfinishedJobs() ([]json.RawMessage, error) {
+	return []json.RawMessage{[]byte(`{"JobId":"job_1","Status":"Running"}`)}, w.fail
 }
+
+func (w *work) WorkingMissions() ([]string, error) { return []string{"msn_1"}, w.fail }
 
 func TestTranscript(t *testing.T) {
 	const file = "testdata/calls.txtar"
@@ -54,12 +56,12 @@ func TestTranscript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, j := &keeper{}, &jobs{}
-	family := upkeep.NewFamily(k, j, native.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	k, w := &keeper{}, &work{}
+	family := upkeep.NewFamily(k, w, native.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	played := nativetest.Transcript(t, kept, *update, func(verb, who, arguments string) string {
 		principal := broker.LocalOperator
-		if j.fail = nil; who == "unreadable" {
-			j.fail = errors.New("the disk is gone")
+		if w.fail = nil; who == "unreadable" {
+			w.fail = errors.New("the disk is gone")
 		} else if who != "" {
 			principal.User = who
 		}

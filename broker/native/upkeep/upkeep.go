@@ -16,7 +16,6 @@ import (
 
 	"berth/broker"
 	"berth/broker/native"
-	"berth/broker/native/hold"
 )
 
 // Keeper copies and replaces the journal, and stops the broker.
@@ -49,18 +48,25 @@ const (
 		`"filePath":{"type":"string","description":"The archive on the broker's host: an absolute path, or a name in its backup folder."}` +
 		`},"required":["filePath"]},"annotations":{"openWorldHint":false}}`
 	stopEntry = `{"name":"stop_server","title":"Stop the broker",` +
-		`"description":"Has the broker go down: calls that run have up to its drain time to end, and jobs that are still unfinished then become Lost at the next start. The answer lists what is unfinished now.",` +
+		`"description":"Has the broker go down: calls that run have up to its drain time to end, and jobs that are still unfinished then become Lost at the next start; agents are ended, and their missions Failed. The answer lists what is unfinished now.",` +
 		`"inputSchema":{"type":"object","properties":{}},"annotations":{"openWorldHint":false}}`
 )
 
 // Stopping is the answer of stop_server.
 type Stopping struct {
-	Status         string
-	UnfinishedJobs []json.RawMessage
+	Status          string
+	UnfinishedJobs  []json.RawMessage // null: not known
+	WorkingMissions []string          // by their ids; null: not known
 }
 
-// NewFamily makes the family. jobs lists what is unfinished.
-func NewFamily(k Keeper, jobs hold.Jobs, o native.Options) *native.Verbs {
+// Work tells what a restart would end.
+type Work interface {
+	UnfinishedJobs() ([]json.RawMessage, error)
+	WorkingMissions() ([]string, error)
+}
+
+// NewFamily makes the family.
+func NewFamily(k Keeper, work Work, o native.Options) *native.Verbs {
 	verb := func(name, entry string, effects broker.Effects, answer func(context.Context, native.Ask) (any, error)) native.Verb {
 		return native.Verb{Name: name, Entry: entry, Aliases: []string{"armada_" + name}, Effects: effects, Control: true, Answer: answer}
 	}
@@ -80,11 +86,14 @@ func NewFamily(k Keeper, jobs hold.Jobs, o native.Options) *native.Verbs {
 			return k.Restore(ctx, ask.Call.Principal, args.FilePath)
 		}),
 		verb(Stop, stopEntry, broker.Write|broker.Destroy, func(_ context.Context, ask native.Ask) (any, error) {
-			unfinished, err := hold.Unfinished(jobs)
-			if err != nil {
-				unfinished = nil // unknown is null; the broker can be stopped all the same
+			stopping := Stopping{Status: "shutting_down"} // what cannot be read is null; the broker can be stopped all the same
+			if jobs, err := work.UnfinishedJobs(); err == nil {
+				stopping.UnfinishedJobs = jobs
+			}
+			if missions, err := work.WorkingMissions(); err == nil {
+				stopping.WorkingMissions = missions
 			}
 			k.Stop(ask.Call.Principal)
-			return Stopping{Status: "shutting_down", UnfinishedJobs: unfinished}, nil
+			return stopping, nil
 		}))
 }
