@@ -3,6 +3,7 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,6 +53,15 @@ func filterText(q url.Values, name string) string {
 	}, text)
 }
 
+// filterStatus reads the filter by status: none, or one that there is.
+func filterStatus[S ~string](q url.Values, known []S) (S, error) {
+	word := S(filterText(q, "status"))
+	if word != "" && !slices.Contains(known, word) {
+		return "", &refusedError{http.StatusBadRequest, broker.Refuse(broker.CodeInvalidStatus, "There is no such status; choose one of the list.", nil)}
+	}
+	return word, nil
+}
+
 func pageNumber(q url.Values) int {
 	n, err := strconv.Atoi(q.Get("page"))
 	if err != nil {
@@ -91,10 +101,9 @@ func (d *Dashboard) jobList(r *http.Request) (*page, error) {
 	q := r.URL.Query()
 	at := pageNumber(q)
 	f := broker.JobFilter{Operation: filterText(q, "operation"), Text: filterText(q, "text"), Limit: jobsAPage, Offset: (at - 1) * jobsAPage, Brief: true, Visit: visited}
-	for _, s := range jobStatuses {
-		if q.Get("status") == string(s) {
-			f.Status = s
-		}
+	var err error
+	if f.Status, err = filterStatus(q, jobStatuses); err != nil {
+		return nil, err
 	}
 	principal := filterText(q, "principal")
 	if tenant, user, found := strings.Cut(principal, "/"); found {

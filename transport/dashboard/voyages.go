@@ -54,13 +54,14 @@ type listed[T any] struct {
 
 func (d *Dashboard) voyageList(r *http.Request) (*page, error) {
 	q := r.URL.Query()
-	at, vessel, status := pageNumber(q), filterText(q, "vessel"), dispatch.VoyageStatus("")
+	at, vessel := pageNumber(q), filterText(q, "vessel")
+	status, err := filterStatus(q, voyageStatuses)
+	if err != nil {
+		return nil, err
+	}
 	query := url.Values{"pageNumber": {strconv.Itoa(at)}, "pageSize": {strconv.Itoa(voyagesAPage)}}
-	for _, s := range voyageStatuses {
-		if q.Get("status") == string(s) {
-			status = s
-			query.Set("status", string(s))
-		}
+	if status != "" {
+		query.Set("status", string(status))
 	}
 	if vessel != "" {
 		query.Set("vesselId", vessel)
