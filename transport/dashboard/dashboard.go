@@ -272,8 +272,23 @@ func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, status int, r
 		back = u.RequestURI()
 	}
 	p := &page{Title: "Refused", Parts: []part{{ID: "refused", Name: "refused", Data: map[string]any{
-		"Code": string(refusal.Code), "Message": refusal.Message, "Status": status, "Word": http.StatusText(status), "Back": back}}}}
+		"Code": string(refusal.Code), "Message": refusal.Message, "Status": status, "Word": http.StatusText(status), "Back": back, "Typed": typed(r)}}}}
 	d.write(w, r, status, p)
+}
+
+// typed gives back what somebody wrote into a form that was refused. Who was not
+// let in is shown nothing of what came.
+func typed(r *http.Request) []string {
+	if _, in := httpguard.Principal(r.Context()); !in || r.Method != http.MethodPost {
+		return nil
+	}
+	var texts []string
+	for _, name := range []string{"content", "reason"} {
+		if text := r.PostForm.Get(name); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 // page is one page: what stands around it, and its parts in their order.

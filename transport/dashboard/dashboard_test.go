@@ -202,16 +202,16 @@ func TestAChangeNeedsItsToken(t *testing.T) {
 		}
 		path := concrete(route.Path)
 		for name, w := range map[string]*httptest.ResponseRecorder{
-			"no token":        b.send("POST", path, url.Values{"reason": {"r"}, "action": {"engage"}, "content": {"c"}}),
-			"another's token": b.send("POST", path, url.Values{"csrf": {other.csrf}, "reason": {"r"}, "content": {"c"}}),
+			"no token":        b.send("POST", path, url.Values{"reason": {"reflected"}, "action": {"engage"}, "content": {"reflected"}}),
+			"another's token": b.send("POST", path, url.Values{"csrf": {other.csrf}, "reason": {"reflected"}, "content": {"reflected"}}),
 			"in the address":  b.send("POST", path+"?csrf="+url.QueryEscape(b.csrf), url.Values{"reason": {"r"}}),
 			"another origin":  b.send("POST", path, url.Values{"csrf": {b.csrf}, "reason": {"r"}}, func(q *http.Request) { q.Header.Set("Origin", "https://evil.example") }),
 			"another port":    b.send("POST", path, url.Values{"csrf": {b.csrf}, "reason": {"r"}}, func(q *http.Request) { q.Header.Set("Origin", "http://127.0.0.1:9999") }),
 			"from nowhere":    b.send("POST", path, url.Values{"csrf": {b.csrf}, "reason": {"r"}}, func(q *http.Request) { q.Header.Set("Origin", "null") }),
 			"another site":    b.send("POST", path, url.Values{"csrf": {b.csrf}, "reason": {"r"}}, func(q *http.Request) { q.Header.Set("Sec-Fetch-Site", "cross-site") }),
 		} {
-			if w.Code != 403 && w.Code != 401 {
-				t.Errorf("%s, %s: status %d", path, name, w.Code)
+			if w.Code != 403 && w.Code != 401 || strings.Contains(w.Body.String(), "reflected") {
+				t.Errorf("%s, %s: status %d, %s", path, name, w.Code, w.Body)
 			}
 		}
 		if w := b.send("GET", path, nil); route.Path != "/board" && route.Path != "/hold" && w.Code != 405 {
@@ -246,8 +246,8 @@ func TestChangesGoThroughTheOperatorAPI(t *testing.T) {
 		}
 	}
 	r.refuse["POST /api/v1/jobs/job_run/cancel"] = broker.CodeJobTerminal
-	w := b.post("/jobs/job_run/cancel", url.Values{"reason": {"late"}})
-	if page := text(parse(t, w.Body.String())); w.Code != 409 || !strings.Contains(page, "job_terminal") || !strings.Contains(page, "The broker says no.") {
+	w := b.post("/jobs/job_run/cancel", url.Values{"reason": {"late <b>and</b> & long"}})
+	if page := text(parse(t, w.Body.String())); w.Code != 409 || !strings.Contains(page, "late <b>and</b> & long") || !strings.Contains(page, "job_terminal") || !strings.Contains(page, "The broker says no.") {
 		t.Errorf("a refused cancel: status %d, %s", w.Code, page)
 	}
 }
