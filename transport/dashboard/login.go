@@ -24,10 +24,12 @@ func (d *Dashboard) open() (map[string]http.Handler, error) {
 		}
 		switch r.Method {
 		case http.MethodGet, http.MethodHead:
+			httpguard.Unread(w, r)
 			d.loginForm(w, r)
 		case http.MethodPost:
 			d.login(w, r)
 		default:
+			httpguard.Unread(w, r)
 			w.Header().Set("Allow", "GET, POST")
 			d.showLogin(w, http.StatusMethodNotAllowed, "/", "")
 		}
@@ -62,6 +64,7 @@ func (d *Dashboard) file(name string, content []byte) http.Handler {
 			httpguard.Refuse(w, r, http.StatusMethodNotAllowed, broker.Refuse(broker.CodeMethodNotAllowed, "This file can only be read.", nil))
 			return
 		}
+		httpguard.Unread(w, r)
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("Cache-Control", "private, no-cache")
@@ -140,9 +143,6 @@ func (d *Dashboard) showLogin(w http.ResponseWriter, status int, next, problem s
 func (d *Dashboard) Refused(w http.ResponseWriter, r *http.Request, status int, refusal *broker.Refusal) bool {
 	if !Owns(r.URL.Path) || r.URL.Path == "/live" || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return false
-	}
-	if r.ContentLength != 0 && r.Method != http.MethodGet {
-		w.Header().Set("Connection", "close") // the rest of the body is not read
 	}
 	if status == http.StatusUnauthorized {
 		next := "/"

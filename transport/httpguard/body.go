@@ -61,6 +61,15 @@ func incomplete(message string) *broker.Refusal {
 	return broker.Refuse(broker.CodeRequestIncomplete, message+" Nothing was done.", nil)
 }
 
+// Unread is for an answer before which nobody reads the body of r: the
+// connection ends with the answer, if there is a body. Who waits with it would
+// else hold the connection, on an open route without a credential.
+func Unread(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		abandonBody(w)
+	}
+}
+
 // abandonBody lets the connection go after the answer. Else net/http would wait
 // for the rest of the body, before it sends the answer and again after it.
 func abandonBody(w http.ResponseWriter) {

@@ -201,6 +201,7 @@ func (g *Guard) Over(ctx context.Context) *broker.Refusal {
 // refuse answers as a page where the login knows one for it.
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, refusal *broker.Refusal) {
 	g.counted(refusal.Code)
+	Unread(w, r)
 	if g.login.Refused != nil && g.login.Refused(w, r, status, refusal) {
 		return
 	}
@@ -209,9 +210,7 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, refus
 
 // Refuse answers a request whose body nobody reads.
 func Refuse(w http.ResponseWriter, r *http.Request, status int, refusal *broker.Refusal) {
-	if r.ContentLength != 0 {
-		abandonBody(w)
-	}
+	Unread(w, r)
 	WriteError(w, status, "", refusal)
 }
 

@@ -98,17 +98,18 @@ func (a *api) open() map[string]http.Handler {
 		if r.Scope != Everyone {
 			continue
 		}
-		mux := http.NewServeMux()
-		mux.Handle(r.Method+" "+r.Path, a.readBody(r.maxBody, r.handler(a)))
+		mux, handler := http.NewServeMux(), r.handler(a)
 		mux.Handle("/", otherMethod(r.Method))
 		open[r.Path] = mux
-		if r.Method != http.MethodGet { // a probe comes from anywhere and changes nothing
+		if r.Method != http.MethodGet {
+			handler = a.readBody(r.maxBody, handler)
 			open[r.Path] = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 				if a.Guard.AdmitOpen(w, q) {
 					mux.ServeHTTP(w, q)
 				}
 			})
-		}
+		} // else a probe, which comes from anywhere, and no guard bounds what comes with it: its body is not read
+		mux.Handle(r.Method+" "+r.Path, handler)
 	}
 	return open
 }
@@ -189,7 +190,8 @@ func (a *api) admit(route Route, next http.Handler) http.Handler {
 	})
 }
 
-func healthz(w http.ResponseWriter, _ *http.Request) {
+func healthz(w http.ResponseWriter, r *http.Request) {
+	httpguard.Unread(w, r)
 	httpguard.Deadline(w)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ok")) // nobody to tell when the prober is gone

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -128,6 +129,26 @@ func TestOtherMethodsAndUnknownPaths(t *testing.T) {
 			t.Errorf("%s %s: status %d, Allow %q, body %s", tc.method, tc.path, w.Code, w.Header().Get("Allow"), w.Body)
 		}
 	}
+}
+
+// Nobody is asked for a credential there, and no limit of a guard counts.
+func TestTheProbeReadsNoBody(t *testing.T) {
+	r := httptest.NewRequest("GET", "http://localhost/healthz", nil)
+	left := &untouched{}
+	r.Body, r.ContentLength = io.NopCloser(left), -1
+	w := httptest.NewRecorder()
+	newFake(t).handler(nil).ServeHTTP(w, r)
+	if w.Code != 200 || w.Body.String() != "ok" || left.reads != 0 || w.Header().Get("Connection") != "close" {
+		t.Errorf("status %d, header %v, %d reads of the body", w.Code, w.Header(), left.reads)
+	}
+}
+
+// untouched is a body that counts how often it is read.
+type untouched struct{ reads int }
+
+func (u *untouched) Read([]byte) (int, error) {
+	u.reads++
+	return 0, io.EOF
 }
 
 func TestAPanicIsANeutral500(t *testing.T) {
