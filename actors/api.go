@@ -164,6 +164,7 @@ type BackendView struct {
 	Since        time.Time
 	BackoffUntil *time.Time
 	LastError    string
+	FailedStarts int // since it last came up: with one or more, Idle is no sign that it does
 	RuntimeID    *string
 	Reported     bool
 	PID          int

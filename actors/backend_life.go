@@ -319,7 +319,7 @@ func (b *backend) view() BackendView {
 	now := b.sys.now()
 	stats := b.queue.Stats(now)
 	v := BackendView{
-		Name: b.cfg.Name, Kind: b.cfg.Kind, State: b.state, Since: b.since, LastError: b.lastError,
+		Name: b.cfg.Name, Kind: b.cfg.Kind, State: b.state, Since: b.since, LastError: b.lastError, FailedStarts: b.failures,
 		Incarnations: int(b.incarnation), Tools: b.tools, InFlight: stats.InFlight, Seats: stats.Seats,
 		QueuedCalls: stats.QueuedCalls, QueuedJobs: stats.QueuedJobs, Answered: b.answered, Failed: b.failed,
 		Shed: stats.Shed, Abandoned: stats.Abandoned, OldestWait: stats.OldestWait,

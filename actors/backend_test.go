@@ -181,13 +181,19 @@ func TestFailedStartRefusesWithTheCauseAndBacksOff(t *testing.T) {
 			t.Fatalf("%d attempts: a flood of calls must not hammer a backend", up.attempts())
 		}
 		view := w.Backends(context.Background())[0]
-		if view.State != StateBackoff || view.BackoffUntil == nil || view.RuntimeID != nil || view.Tools != nil {
+		if view.State != StateBackoff || view.BackoffUntil == nil || view.RuntimeID != nil || view.Tools != nil || view.FailedStarts != 2 {
+			t.Fatalf("%+v", view)
+		}
+		elapse(2 * time.Minute) // nobody needs it, so nobody tries
+		if view := w.Backends(context.Background())[0]; view.State != StateIdle || view.FailedStarts != 2 {
 			t.Fatalf("%+v", view)
 		}
 		up.open = nil
-		elapse(2 * time.Minute)
 		if r := w.do(); r.Answer == nil {
 			t.Fatalf("not up again: %+v", r)
+		}
+		if view := w.Backends(context.Background())[0]; view.State != StateReady || view.FailedStarts != 0 {
+			t.Fatalf("%+v", view)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/actors"
 	"berth/broker"
 	"berth/journal"
 	"berth/transport/install"
@@ -77,11 +78,13 @@ func checkBackends(ctx context.Context, p *patient) (found []finding, applies bo
 		if b.LastError != nil && *b.LastError != "" {
 			cause = *b.LastError
 		}
-		switch b.State {
-		case "backoff":
+		switch {
+		case b.State == actors.StateBackoff:
 			found = append(found, finding{Severity: severeError, Sentence: "The backend " + b.Name + " is down: " + cause, Command: p.berthCommand("backends")})
-		case "refused":
+		case b.State == actors.StateRefused:
 			found = append(found, finding{Severity: severeError, Sentence: "The backend " + b.Name + " refuses Berth's credentials: " + cause, Command: p.berthCommand("reload") + "   # after its env or headers were corrected"})
+		case b.FailedStarts > 0:
+			found = append(found, finding{Severity: severeError, Sentence: "The backend " + b.Name + " could not be started when it was last needed: " + cause, Command: p.berthCommand("backends")})
 		}
 	}
 	return found, true

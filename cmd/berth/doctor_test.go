@@ -141,6 +141,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		}, "broker", severeError, "does not answer as one", "berth backends"},
 		{"a broker of another version", func(s *sick) { s.broker() }, "version", severeWarning, "of version test", "stopped"},
 		{"a backend that is down", func(s *sick) { s.broker() }, "backends", severeError, "gone is down: connection refused", "berth backends"},
+		{"a backend that did not come up", func(s *sick) { s.broker() }, "backends", severeError, "wrong could not be started when it was last needed: no such program", "berth backends"},
 		{"an address that is taken", func(s *sick) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			must(s.t, err)

@@ -142,6 +142,7 @@ func (f *fakeBroker) Backends(context.Context) []actors.BackendView {
 	return []actors.BackendView{
 		{Name: "demo", Kind: "stdio", State: actors.StateReady, RuntimeID: &life, Tools: &tools, PID: 4711, Seats: 8, InFlight: 1, EnvNames: []string{"DEMO_KEY"}},
 		{Name: "gone", Kind: "http", State: actors.StateBackoff, BackoffUntil: &until, LastError: "connection refused", Seats: 4},
+		{Name: "wrong", Kind: "stdio", State: actors.StateIdle, FailedStarts: 3, LastError: "no such program", Seats: 4},
 	}
 }
 

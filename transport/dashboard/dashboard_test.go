@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/actors"
 	"berth/broker"
 	"berth/broker/drain"
 	"berth/transport/dashboard"
@@ -537,6 +538,21 @@ func TestTheOverviewSaysWhatIsDrained(t *testing.T) {
 	r.answers["/api/v1/backends"] = page
 	got := r.login("operator-token").send("GET", "/", nil).Body.String()
 	for _, want := range []string{"and takes no new calls: files", "Every other backend", "drained by <bdi>default/operator</bdi>: <bdi>&lt;b&gt;new version", "<dd>0<small> of 1</small>"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the overview lacks %q", want)
+		}
+	}
+}
+
+// What nobody needs now is idle; that it failed to start when somebody did is
+// not good.
+func TestTheOverviewSaysWhatCouldNotBeStarted(t *testing.T) {
+	r := newRig(t)
+	page := r.answers["/api/v1/backends"].(rest.Page[rest.Backend])
+	page.Objects = []rest.Backend{{Name: "wrong", Kind: "stdio", State: actors.StateIdle, FailedStarts: 3, LastError: ptr("no such program")}}
+	r.answers["/api/v1/backends"] = page
+	got := r.login("operator-token").send("GET", "/", nil).Body.String()
+	for _, want := range []string{"Does not answer: wrong (could not be started).", "no such program", "<dd>0<small> of 1</small>"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the overview lacks %q", want)
 		}

@@ -80,7 +80,7 @@ func (d *Dashboard) overview(r *http.Request) (*page, error) {
 
 func ready(backends []rest.Backend) (n int) {
 	for _, b := range backends {
-		if b.State.Availability() == "ready" && b.Draining == nil {
+		if b.State.Availability() == "ready" && b.FailedStarts == 0 && b.Draining == nil {
 			n++
 		}
 	}
@@ -95,8 +95,11 @@ func health(backends []rest.Backend, held *holdState) map[string]any {
 		if b.Draining != nil {
 			drained = append(drained, plain(b.Name))
 		}
-		if b.State == actors.StateBackoff || b.State == actors.StateRefused || b.State == actors.StateStopped {
+		switch {
+		case b.State == actors.StateBackoff || b.State == actors.StateRefused || b.State == actors.StateStopped:
 			bad = append(bad, plain(b.Name)+" ("+string(b.State)+")")
+		case b.FailedStarts > 0: // nobody needs it now, but it did not come up when somebody did
+			bad = append(bad, plain(b.Name)+" (could not be started)")
 		}
 	}
 	said, good := "Every backend answers or comes up with the first call.", true

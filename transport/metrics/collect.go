@@ -84,6 +84,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		show("berth_backend_oldest_wait_seconds", b.OldestWait.Seconds(), b.Name)
 		show("berth_backend_shed_total", float64(b.Shed), b.Name)
 		show("berth_backend_abandoned_total", float64(b.Abandoned), b.Name)
+		show("berth_backend_failed_starts", float64(b.FailedStarts), b.Name)
 		show("berth_backend_incarnations_total", float64(b.Incarnations), b.Name)
 	}
 	show("berth_sessions", float64(c.Actors.SessionCount()))

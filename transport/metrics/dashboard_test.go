@@ -29,7 +29,7 @@ const series, stat = "timeseries", "stat"
 var rows = []row{
 	{"Now", []panel{
 		{"Version", "none", stat, 4, []query{{`berth_build_info`, "{{version}}"}}},
-		{"Backends that are not up", "none", stat, 4, []query{{`sum(berth_backend_state{state=~"backoff|refused"}) or vector(0)`, ""}}},
+		{"Backends that are not up", "none", stat, 4, []query{{`count(sum by (instance, backend) (berth_backend_state{state=~"backoff|refused"}) > 0 or sum by (instance, backend) (berth_backend_failed_starts) > 0) or vector(0)`, ""}}},
 		{"Sessions", "none", stat, 4, []query{{`sum(berth_sessions)`, ""}}},
 		{"Calls a second", "reqps", stat, 4, []query{{`sum(rate(berth_calls_total[$__rate_interval]))`, ""}}},
 		{"Unfinished jobs", "none", stat, 4, []query{{`sum(berth_jobs_unfinished)`, ""}}},

@@ -29,6 +29,7 @@ var Table = []Metric{
 	{"berth_backend_oldest_wait_seconds", "gauge", []string{"backend"}, "How long the longest waiting call has waited."},
 	{"berth_backend_shed_total", "counter", []string{"backend"}, "Calls refused because a lane was full."},
 	{"berth_backend_abandoned_total", "counter", []string{"backend"}, "Cancelled calls that were not answered within the grace."},
+	{"berth_backend_failed_starts", "gauge", []string{"backend"}, "Starts that failed since the backend last came up. One that nobody needed since then is idle, and would be tried by the next call."},
 	{"berth_backend_incarnations_total", "counter", []string{"backend"}, "Lives since the broker started; each after the first is a restart."},
 
 	{"berth_jobs_unfinished", "gauge", []string{"status"}, "Jobs in the journal that are Accepted or Running. Absent when the journal cannot be read."},

@@ -93,6 +93,7 @@ type Backend struct {
 	SinceUTC        *string `json:"SinceUtc"`
 	BackoffUntilUTC *string `json:"BackoffUntilUtc"`
 	LastError       *string
+	FailedStarts    int     // since it last came up
 	RuntimeID       *string `json:"RuntimeId"`
 	Reported        bool    // the backend itself gave RuntimeId
 	PID             *int    `json:"Pid"`
@@ -116,7 +117,7 @@ type Backend struct {
 
 func backendView(b actors.BackendView) Backend {
 	v := Backend{Name: b.Name, Kind: b.Kind, State: b.State, SinceUTC: timeText(b.Since),
-		LastError: text(b.LastError), RuntimeID: b.RuntimeID, Reported: b.Reported,
+		LastError: text(b.LastError), FailedStarts: b.FailedStarts, RuntimeID: b.RuntimeID, Reported: b.Reported,
 		Incarnations: b.Incarnations, Tools: b.Tools, InFlight: b.InFlight, Seats: b.Seats,
 		QueuedCalls: b.QueuedCalls, QueuedJobs: b.QueuedJobs, Answered: b.Answered, Failed: b.Failed,
 		Shed: b.Shed, Abandoned: b.Abandoned, OldestWaitMS: b.OldestWait.Milliseconds(),
