@@ -97,7 +97,7 @@ func checkStateDirectory(_ context.Context, p *patient) ([]finding, bool) {
 }
 
 // secretFiles are those of the state directory that only their owner may read.
-var secretFiles = []string{"api-token", "session.key", "berth.port", journalFile}
+var secretFiles = []string{"api-token", "api-key", "session.key", "berth.port", journalFile}
 
 func checkSecretFiles(_ context.Context, p *patient) (found []finding, applies bool) {
 	if !p.exists {

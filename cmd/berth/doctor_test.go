@@ -122,6 +122,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 			s.journalWith(func(*journal.Journal) {})
 			must(s.t, os.Chmod(filepath.Join(s.dir, journalFile), 0o640))
 		}, "secret_files", severeError, "journal.db", "chmod 0600 "},
+		{"an API key that others can read", func(s *sick) { s.file("api-key", strings.Repeat("k", 40), 0o644) }, "secret_files", severeError, "api-key (mode 0644)", "chmod 0600 "},
 		{"no broker", func(*sick) {}, "broker", severeWarning, "No broker runs", "berth serve"},
 		{"a port file of a broker that is gone", func(s *sick) {
 			c := exec.Command("true") // a process that has ended

@@ -137,10 +137,15 @@ type Status struct {
 	Runtime                  *string
 }
 
-// AgentWakeStatus shows it.
-func (b *Board) AgentWakeStatus() Status {
+// AgentWakeStatus shows it. A target that another tenant registered is none for
+// the caller: its paths and its session are not theirs, and no note of theirs
+// starts it.
+func (b *Board) AgentWakeStatus(who Caller) Status {
 	key, _ := b.effective()
 	t := b.registered()
+	if t != nil && !who.sees(t.tenant) {
+		key, t = b.opts.AgentWake.ParticipantKey, nil
+	}
 	out := Status{HasSession: t != nil, Session: t, ConfiguredParticipantKey: orNull(b.opts.AgentWake.ParticipantKey), EffectiveParticipantKey: orNull(key),
 		DeliveryMode: cmp.Or(b.opts.AgentWake.DeliveryMode, StoredWake), Runtime: orNull(b.opts.AgentWake.Runtime)}
 	if t != nil {
@@ -154,7 +159,7 @@ func (b *Board) AgentWakeStatus() Status {
 func (b *Board) starts(to, tenant string) bool {
 	key, of := b.effective()
 	mode := b.opts.AgentWake.DeliveryMode
-	return key == to && of == tenant && (mode == SpawnProcess || mode == Both) && b.AgentWakeStatus().Runtime != nil
+	return key == to && of == tenant && (mode == SpawnProcess || mode == Both) && (b.registered() != nil || b.opts.AgentWake.Runtime != "")
 }
 
 // NextRun says what to start now: the unread notes of the effective participant

@@ -94,7 +94,7 @@ func TestAWakeStartsAProcessOnlyWhenEverythingSaysSo(t *testing.T) {
 
 func TestARegistrationGoesBeforeTheConfiguration(t *testing.T) {
 	b, _ := newBoard(newMemory(), board.AgentWake{ParticipantKey: "k", DeliveryMode: board.Both, Runtime: "Claude"}, func() {})
-	if s := b.AgentWakeStatus(); s.HasSession || s.Session != nil || *s.ConfiguredParticipantKey != "k" || *s.EffectiveParticipantKey != "k" || s.DeliveryMode != board.Both || *s.Runtime != "Claude" {
+	if s := b.AgentWakeStatus(as(admin, "", at)); s.HasSession || s.Session != nil || *s.ConfiguredParticipantKey != "k" || *s.EffectiveParticipantKey != "k" || s.DeliveryMode != board.Both || *s.Runtime != "Claude" {
 		t.Errorf("%+v", s)
 	}
 	for _, tt := range []struct {
@@ -116,20 +116,27 @@ func TestARegistrationGoesBeforeTheConfiguration(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	if b.AgentWakeStatus().HasSession {
+	if b.AgentWakeStatus(as(admin, "", at)).HasSession {
 		t.Error("a refused registration took the slot")
 	}
 	must(b.Register(as(admin, "", at), board.Registration{Runtime: "Codex", ParticipantKey: "k2", SessionID: "s1", Command: "/bin/codex", WorkingDirectory: "/srv"}))(t)
-	if s := b.AgentWakeStatus(); !s.HasSession || *s.ConfiguredParticipantKey != "k" || *s.EffectiveParticipantKey != "k2" || *s.Runtime != "Codex" {
+	if s := b.AgentWakeStatus(as(admin, "", at)); !s.HasSession || *s.ConfiguredParticipantKey != "k" || *s.EffectiveParticipantKey != "k2" || *s.Runtime != "Codex" {
 		t.Errorf("%+v", s)
 	}
 	must(b.Post(t.Context(), as(admin, "", at), board.Draft{Content: "x", AuthorName: "a", ToParticipantKey: "k2"}))(t)
 	if run, ok, err := b.NextRun(); err != nil || !ok || run.Command != "/bin/codex" || strings.Join(run.Args, " ") != "exec resume s1 -" || run.ParticipantKey != "k2" {
 		t.Errorf("%+v %v %v", run, ok, err)
 	}
+	// Paths and session are for the tenant that registered them.
+	for tenant, theirs := range map[string]bool{admin.Tenant: true, "acme": false} {
+		s := b.AgentWakeStatus(as(member(tenant), "", at))
+		if s.HasSession != theirs || (s.Session != nil) != theirs || (*s.EffectiveParticipantKey == "k2") != theirs || (*s.Runtime == "Codex") != theirs {
+			t.Errorf("%s sees %+v", tenant, s)
+		}
+	}
 	// Without a key of its own it runs for the configured one.
 	must(b.Register(as(admin, "", at), board.Registration{Runtime: "OpenCode"}))(t)
-	if s := b.AgentWakeStatus(); *s.EffectiveParticipantKey != "k" || *s.Runtime != "OpenCode" {
+	if s := b.AgentWakeStatus(as(admin, "", at)); *s.EffectiveParticipantKey != "k" || *s.Runtime != "OpenCode" {
 		t.Errorf("%+v", s)
 	}
 }

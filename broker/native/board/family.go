@@ -235,8 +235,8 @@ func (v verbs) register(_ context.Context, ask native.Ask) (any, error) {
 	}{"registered", session}, err
 }
 
-func (v verbs) status(context.Context, native.Ask) (any, error) {
-	return v.board.AgentWakeStatus(), nil
+func (v verbs) status(_ context.Context, ask native.Ask) (any, error) {
+	return v.board.AgentWakeStatus(caller(ask)), nil
 }
 
 func (v verbs) send(ctx context.Context, ask native.Ask) (any, error) {
