@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"berth/broker"
 	"berth/broker/shape"
@@ -26,6 +27,9 @@ func decode(body io.Reader, v any) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
+	if err == nil && !utf8.Valid(raw) { // the decoder would put other characters in their place
+		return badBody("The body is not valid UTF-8.", nil)
+	}
 	if err == nil {
 		if _, more := dec.Token(); errors.Is(more, io.EOF) {
 			err = json.Unmarshal(raw, v)
@@ -40,15 +44,32 @@ func decode(body io.Reader, v any) error {
 		return nil
 	}
 	// The decoder's own text may quote the body, so only the place is told.
-	message := "The body is not one JSON object."
+	message, detail := "The body is not one JSON object.", map[string]any(nil)
 	var wrongType *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	if errors.As(err, &wrongType) && wrongType.Field != "" {
-		message = fmt.Sprintf("The field %s must be of type %s.", wrongType.Field, wrongType.Type)
+		message, detail = "The field "+wrongType.Field+" must be "+jsonWord(wrongType.Type)+".", map[string]any{"Name": wrongType.Field}
 	} else if errors.As(err, &syntax) {
 		message = fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.Offset)
 	}
-	return badBody(message, nil)
+	return badBody(message, detail)
+}
+
+// jsonWord says what is decoded into t, in the words of who sends it.
+func jsonWord(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	}
+	return "a whole number"
 }
 
 // maxKeyEcho is how much of a key that is not known is repeated, in bytes.

@@ -299,3 +299,22 @@ func (slowDrains) Idle(ctx context.Context, was drain.Drained) (drain.Drained, e
 	<-ctx.Done()
 	return was, nil
 }
+
+// Who sends a body knows JSON, not the types of Go.
+func TestAFieldOfAnotherTypeIsToldInTheWordsOfJSON(t *testing.T) {
+	x := newTeam(t)
+	for body, want := range map[string]string{
+		`{"Tenant":1}`:                          "The field Tenant must be a string.",
+		`{"ReadOnly":"yes"}`:                    "The field ReadOnly must be true or false.",
+		`{"Profiles":"files"}`:                  "The field Profiles must be a list.",
+		`{"Shares":[1]}`:                        "The field Shares must be an object.",
+		`{"Shares":{"a":{"Weight":1.5}}}`:       "The field Shares.Weight must be a whole number.",
+		`{"Shares":{"a":{"PerSecond":"5"}}}`:    "The field Shares.PerSecond must be a number.",
+		"{\"Tenant\":\"t\xff\",\"User\":\"u\"}": "The body is not valid UTF-8.",
+	} {
+		status, answer := x.ask("POST", "/api/v1/credentials", body, "Authorization", admin)
+		if status != 400 || answer["Error"] != "DeserializationError" || answer["Code"] != "invalid_arguments" || answer["Message"] != want {
+			t.Errorf("%s: %d %v", body, status, answer)
+		}
+	}
+}
