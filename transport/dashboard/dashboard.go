@@ -271,25 +271,30 @@ func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, status int, r
 	if u, err := url.Parse(r.Header.Get("Referer")); err == nil && u.Host == r.Host && Owns(u.Path) {
 		back = u.RequestURI()
 	}
+	unfit, _ := refusal.Detail["Violations"].([]string) // as ask tells them
 	p := &page{Title: "Refused", Parts: []part{{ID: "refused", Name: "refused", Data: map[string]any{
-		"Code": string(refusal.Code), "Message": refusal.Message, "Status": status, "Word": http.StatusText(status), "Back": back, "Typed": typed(r)}}}}
+		"Code": string(refusal.Code), "Message": refusal.Message, "Status": status, "Word": http.StatusText(status), "Back": back, "Typed": typed(r),
+		"Violations": unfit}}}}
 	d.write(w, r, status, p)
 }
 
 // typed gives back what somebody wrote into a form that was refused. Who was not
 // let in is shown nothing of what came.
-func typed(r *http.Request) []string {
+func typed(r *http.Request) []field {
 	if _, in := httpguard.Principal(r.Context()); !in || r.Method != http.MethodPost {
 		return nil
 	}
-	var texts []string
-	for _, name := range []string{"content", "reason"} {
-		if text := r.PostForm.Get(name); text != "" {
-			texts = append(texts, text)
+	var fields []field
+	for _, f := range []field{{Name: "content", Label: "What you wrote"}, {Name: "to", Label: "To"}, {Name: "reason", Label: "What you wrote"}} {
+		if f.Text = r.PostForm.Get(f.Name); f.Text != "" {
+			fields = append(fields, f)
 		}
 	}
-	return texts
+	return fields
 }
+
+// field is one field of a form, as somebody filled it.
+type field struct{ Name, Label, Text string }
 
 // page is one page: what stands around it, and its parts in their order.
 type page struct {

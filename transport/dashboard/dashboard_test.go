@@ -251,6 +251,13 @@ func TestChangesGoThroughTheOperatorAPI(t *testing.T) {
 	if page := text(parse(t, w.Body.String())); w.Code != 409 || !strings.Contains(page, "late <b>and</b> & long") || !strings.Contains(page, "job_terminal") || !strings.Contains(page, "The broker says no.") {
 		t.Errorf("a refused cancel: status %d, %s", w.Code, page)
 	}
+	r.refuse["POST /api/v1/board"] = broker.CodeInvalidArguments
+	w = b.post("/board", url.Values{"content": {"hello"}, "to": {"lane <a>"}})
+	for _, want := range []string{"hello", "lane <a>", "<i>content: maxLength: wanted at most 65536 characters"} {
+		if page := text(parse(t, w.Body.String())); w.Code != 409 || !strings.Contains(page, want) {
+			t.Errorf("a refused note: status %d, no %q in %s", w.Code, want, page)
+		}
+	}
 }
 
 // A role sees what its API allows: the answer of the page is that of its route.

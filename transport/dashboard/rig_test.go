@@ -142,7 +142,11 @@ func (r *rig) api(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if code, ok := r.refuse[q.Method+" "+q.URL.Path]; ok {
-		httpguard.WriteError(w, http.StatusConflict, "", broker.Refuse(code, "The broker says no.", nil))
+		var detail map[string]any
+		if code == broker.CodeInvalidArguments {
+			detail = map[string]any{"Violations": []any{map[string]any{"Path": "/<i>content", "Problem": "maxLength: wanted at most 65536 characters"}}}
+		}
+		httpguard.WriteError(w, http.StatusConflict, "", broker.Refuse(code, "The broker says no.", detail))
 		return
 	}
 	if q.Method != http.MethodGet {
