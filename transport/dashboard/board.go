@@ -3,6 +3,7 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // boardState is what GET /api/v1/board answers.
@@ -69,7 +70,8 @@ func (d *Dashboard) board(r *http.Request) (*page, error) {
 
 func (d *Dashboard) post(r *http.Request) (string, error) {
 	room := r.PostForm.Get("room")
-	body := map[string]string{"Content": r.PostForm.Get("content"), "AuthorName": setter(r), "RoomKey": room}
+	content := strings.ReplaceAll(r.PostForm.Get("content"), "\r\n", "\n") // how forms send the end of a line
+	body := map[string]string{"Content": content, "AuthorName": setter(r), "RoomKey": room}
 	if to := r.PostForm.Get("to"); to != "" {
 		body["ToParticipantKey"] = to
 	}

@@ -236,7 +236,7 @@ func TestChangesGoThroughTheOperatorAPI(t *testing.T) {
 		{"/jobs/job_run/cancel", url.Values{"reason": {"a wrong branch"}}, "/jobs/job_run?done=cancelled", `{"Reason":"a wrong branch"}`},
 		{"/hold", url.Values{"action": {"engage"}, "reason": {"node upgrade"}}, "/hold?done=engaged", `{"Action":"engage","Reason":"node upgrade","SetBy":"operator"}`},
 		{"/hold", url.Values{"action": {"clear"}}, "/hold?done=cleared", `{"Action":"clear","Reason":"","SetBy":"operator"}`},
-		{"/board", url.Values{"content": {"free"}, "room": {"dock"}, "to": {"lane-a"}}, "/board?done=posted&room=dock", `{"AuthorName":"operator","Content":"free","RoomKey":"dock","ToParticipantKey":"lane-a"}`},
+		{"/board", url.Values{"content": {"it is\r\nfree"}, "room": {"dock"}, "to": {"lane-a"}}, "/board?done=posted&room=dock", `{"AuthorName":"operator","Content":"it is\nfree","RoomKey":"dock","ToParticipantKey":"lane-a"}`},
 	} {
 		w := b.post(tt.path, tt.form)
 		if w.Code != 303 || w.Header().Get("Location") != tt.to {
