@@ -112,6 +112,9 @@ func TestAHoldStopsWhateverStartsWork(t *testing.T) {
 	must(t, err)
 	h.queued("st", 1, 1)
 
+	if code, _, errOut := h.berth("hold", "engage", "--reason", strings.Repeat("x", 501), "--by", "ops-1"); code != exitRefused || !strings.Contains(errOut, "reason: maxLength: wanted at most 500 characters") {
+		t.Errorf("a reason that is too long: %d %q", code, errOut)
+	}
 	if code, out, errOut := h.berth("hold", "engage", "--reason", "node upgrade", "--by", "ops-1"); code != 0 || !strings.Contains(out, "node upgrade") {
 		t.Fatalf("engage: exit %d, %s%s", code, out, errOut)
 	}
