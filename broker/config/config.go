@@ -45,8 +45,9 @@ type Broker struct {
 	MaxStreams int `key:"max_streams" default:"4096" min:"1" max:"1000000"`
 	// Largest request body.
 	MaxBody Size `key:"max_body" default:"64MiB" min:"1KiB" max:"1GiB"`
-	// Arguments of all calls in flight together, over all backends. It cannot
-	// be less than `max_body`.
+	// Arguments of all calls in flight together, over all backends, and as much
+	// again of request bodies that are still read, of which the first MiB each
+	// does not count. It cannot be less than `max_body`.
 	MaxBytesInFlight Size `key:"max_bytes_in_flight" default:"256MiB" min:"1KiB" max:"64GiB"`
 	// What is logged: this level and above.
 	LogLevel string `key:"log_level" default:"info" enum:"debug|info|warn|error"`

@@ -161,7 +161,7 @@ var browserPaths = append(slices.Clone(dashboard.Paths), "/api/v1")
 func (b *running) guard(authenticate func(httpguard.Kind, string) (broker.Caller, bool)) *httpguard.Guard {
 	a := b.access
 	return httpguard.New(httpguard.Options{
-		Authenticate: authenticate, Hosts: b.cfg.Broker.AllowedHosts, MaxBody: int64(b.cfg.Broker.MaxBody), Counted: b.metrics.Refused,
+		Authenticate: authenticate, Hosts: b.cfg.Broker.AllowedHosts, MaxBody: int64(b.cfg.Broker.MaxBody), MaxReading: int64(b.cfg.Broker.MaxBytesInFlight), Counted: b.metrics.Refused,
 		Login: httpguard.Login{Paths: browserPaths, Issue: a.issue, CSRF: a.sessions.CSRF, Refused: b.refusedPage,
 			End:   func(session string) { a.sessions.End(session, time.Now()) },
 			Begin: func(from netip.Addr) (func(), *broker.Refusal) { return a.attempts.Begin(from, time.Now()) }},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"berth/broker"
@@ -27,9 +28,14 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte,
 	if r.Body == nil || r.ContentLength == 0 {
 		return nil, 0, nil
 	}
-	in := r.Body
+	var in io.Reader = r.Body
 	if limit > 0 {
-		in = http.MaxBytesReader(w, in, limit)
+		in = http.MaxBytesReader(w, r.Body, limit)
+	}
+	if b, ok := r.Body.(*admittedBody); ok {
+		m := &metered{in: in, sum: b.sum}
+		defer m.release()
+		in = m
 	}
 	body, err := readAll(in, r.ContentLength)
 	if err == nil {
@@ -44,12 +50,55 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte,
 	switch {
 	case errors.As(err, &large):
 		return nil, http.StatusRequestEntityTooLarge, TooLarge(large.Limit)
+	case errors.Is(err, errCrowded):
+		return nil, http.StatusTooManyRequests, broker.Refuse(broker.CodeOverloaded, "Too much of request bodies is being read; nothing was started.", nil).Retry(crowdedFor)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, http.StatusRequestTimeout, incomplete("The body did not arrive in time.")
 	default: // the client is gone, or its framing is broken; an answer reaches it only then
 		return nil, http.StatusBadRequest, incomplete("The body did not arrive whole.")
 	}
 }
+
+// sum is how much of bodies is held while they are read, over all requests of a
+// guard. The first [firstBuffer] of each does not count, so that what is usual is
+// never refused because of others.
+type sum struct {
+	max int64
+	now atomic.Int64
+}
+
+// crowdedFor is when to come back after a body found no room, a guess.
+const crowdedFor = time.Second
+
+var errCrowded = errors.New("too much of bodies is being read")
+
+// admittedBody is the body of a request that a guard let through, cut at its
+// limit.
+type admittedBody struct {
+	io.ReadCloser
+	sum *sum
+}
+
+// metered counts what is read into a sum, until it is released.
+type metered struct {
+	in         io.Reader
+	sum        *sum
+	read, held int64
+}
+
+func (m *metered) Read(b []byte) (int, error) {
+	n, err := m.in.Read(b)
+	m.read += int64(n)
+	if more := m.read - firstBuffer - m.held; more > 0 {
+		m.held += more
+		if m.sum.now.Add(more) > m.sum.max {
+			return n, errCrowded
+		}
+	}
+	return n, err
+}
+
+func (m *metered) release() { m.sum.now.Add(-m.held) }
 
 // TooLarge is the refusal of a body over limit bytes.
 func TooLarge(limit int64) *broker.Refusal {

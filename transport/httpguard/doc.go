@@ -14,6 +14,7 @@
 // configured nor the loopback name that the request itself is for, on any port
 // (another site's page). No Origin is no browser, and passes.
 //
-// A [Guard] does not change after [New]; it is safe for concurrent use and
+// A [Guard] does not change after [New], but for how much of bodies is being
+// read, which it bounds over all requests; it is safe for concurrent use and
 // starts no goroutine.
 package httpguard

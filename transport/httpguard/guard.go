@@ -46,6 +46,10 @@ type Options struct {
 	Origins []string
 	// MaxBody limits a request body in bytes; zero is DefaultMaxBody.
 	MaxBody int64
+	// MaxReading limits what of bodies is held while they are read, over all
+	// requests, in bytes; the first MiB of each does not count. Zero is four
+	// times MaxBody.
+	MaxReading int64
 	// Login is how a browser gets and keeps a session; the zero value lets none.
 	Login Login
 	// Counted is told the code of each refusal; nil: nobody is.
@@ -69,6 +73,7 @@ type Guard struct {
 	hosts        map[string]bool
 	origins      map[string]bool
 	maxBody      int64
+	reading      *sum
 	login        Login
 	counted      func(broker.Code)
 }
@@ -90,6 +95,10 @@ func New(o Options) *Guard {
 	}
 	if g.maxBody <= 0 {
 		g.maxBody = DefaultMaxBody
+	}
+	g.reading = &sum{max: o.MaxReading}
+	if g.reading.max <= 0 {
+		g.reading.max = 4 * g.maxBody
 	}
 	return g
 }
@@ -182,7 +191,7 @@ func (g *Guard) place(w http.ResponseWriter, r *http.Request) bool {
 	}
 	if r.ContentLength != 0 {
 		readDeadline(w, time.Now().Add(BodyWithin))
-		r.Body = http.MaxBytesReader(w, r.Body, g.maxBody)
+		r.Body = &admittedBody{http.MaxBytesReader(w, r.Body, g.maxBody), g.reading}
 	}
 	return true
 }

@@ -186,6 +186,49 @@ func TestBodyIsLimited(t *testing.T) {
 	}
 }
 
+// Who sends many large bodies at once fills the memory of the broker with them,
+// slowly or not, so there is a limit over all; what is usual does not count.
+func TestBodiesThatAreReadTogetherAreLimited(t *testing.T) {
+	h := guard(httpguard.Options{MaxBody: 8 << 20, MaxReading: 2 << 20}).Wrap(reads(0))
+	send := func(body io.Reader, length int64) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("POST", "http://localhost/", body)
+		r.ContentLength = length
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	zeros := func(n int64) io.Reader { return io.LimitReader(zero{}, n) }
+	for name, length := range map[string]int64{"declared": 2 << 20, "streamed": -1} {
+		asked := false
+		meanwhile := readerFunc(func([]byte) (int, error) { // what is before it has been read
+			asked = true
+			if w := send(zeros(3<<20), -1); w.Code != 429 || refusedBody(t, w).Code != broker.CodeOverloaded || w.Header().Get("Connection") != "close" || w.Header().Get("Retry-After") == "" {
+				t.Errorf("%s: a body that finds no room: status %d, header %v", name, w.Code, w.Header())
+			}
+			if w := send(zeros(1<<20), 1<<20); w.Code != 200 {
+				t.Errorf("%s: a body of a MiB: status %d, %s", name, w.Code, w.Body)
+			}
+			return 0, io.EOF
+		})
+		if w := send(io.MultiReader(zeros(2<<20), meanwhile), length); w.Code != 200 || !asked {
+			t.Errorf("%s: the body that was there first: status %d", name, w.Code)
+		}
+		if w := send(zeros(3<<20), 3<<20); w.Code != 200 {
+			t.Errorf("%s: a body after it: status %d, %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+// zero reads zeros without an end.
+type zero struct{}
+
+func (zero) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
 func TestBodyThatDoesNotArriveIsToldApart(t *testing.T) {
 	for _, tc := range []struct {
 		name string
