@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"berth/broker"
 	"berth/transport/rest"
 	"berth/transport/statedir"
 )
@@ -74,4 +75,28 @@ func reachable(addr string) string {
 		host = "127.0.0.1"
 	}
 	return net.JoinHostPort(host, port)
+}
+
+// comeback is how long what follows a broker waits for it to be there again: a
+// service manager needs some seconds for a restart.
+const comeback = 30 * time.Second
+
+// absence is of a broker that is followed.
+type absence struct {
+	patience time.Duration
+	since    time.Time // when it left off; zero: it was never there
+}
+
+// ends reports whether err, or nil for a broker that left off, ends the following.
+func (s *absence) ends(err error, now time.Time) bool {
+	var f *failure
+	var api *rest.APIError
+	switch {
+	case err == nil || errors.Is(err, rest.ErrNotEnded):
+		s.since = now
+		return false
+	case errors.As(err, &f) && f.exit == exitNoBroker, errors.As(err, &api) && api.Code == broker.CodeShuttingDown:
+		return s.since.IsZero() || now.Sub(s.since) >= s.patience
+	}
+	return true
 }

@@ -31,9 +31,9 @@ func newEventsCommand(a *app) *cobra.Command {
 		Short: "List what happened, and follow what happens",
 		Long: `List the events of the journal, newest first. With --follow the latest are
 printed oldest first, then each new one as it is written, until you interrupt
-it or the broker ends; --json prints each on a line of its own then. A broker
-that was restarted is followed on from the last event. A line event.gap says
-that more happened meanwhile than the broker gives again.`,
+it or the broker has been gone for 30 s; --json prints each on a line of its own
+then. A broker that was restarted is followed on from the last event. A line
+event.gap says that more happened meanwhile than the broker gives again.`,
 		Example: `  berth events --type job.lost --since 24h
   berth events --follow --json`,
 		Args: exactly(),
@@ -108,7 +108,7 @@ func (a *app) followEvents(ctx context.Context, answer json.RawMessage, o events
 			return err
 		}
 	}
-	cursor := list.Cursor
+	cursor, gone := list.Cursor, absence{patience: a.comeback}
 	for {
 		_, err := a.ask(func(c *rest.Client) (json.RawMessage, error) {
 			return nil, c.Events(ctx, cursor, func(e rest.StreamEvent) error {
@@ -122,11 +122,11 @@ func (a *app) followEvents(ctx context.Context, answer json.RawMessage, o events
 		switch {
 		case errors.Is(ctx.Err(), context.Canceled):
 			return &failure{exit: exitInterrupted, code: codeStopped, message: "Interrupted.", shown: true} // the lines are the answer
-		case err != nil:
+		case gone.ends(err, time.Now()):
 			return err
 		}
 		// The broker ended the stream, because it goes down or because this
-		// reader was too slow. A second later it is there again, or it is not.
+		// reader was too slow, or it is not there again yet.
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():

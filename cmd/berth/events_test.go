@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/broker"
+	"berth/transport/httpguard"
 	"berth/transport/rest"
 )
 
@@ -83,6 +85,34 @@ func TestEventsAreFollowedFromTheListOnUntilTheReaderStops(t *testing.T) {
 	}
 	if code := <-exit; code != exitInterrupted {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestWhatIsFollowedMayComeBack(t *testing.T) {
+	gone, stopping, now := noBroker(errors.New("no broker runs")), &rest.APIError{ErrorBody: httpguard.ErrorBody{Code: broker.CodeShuttingDown}}, time.Now()
+	type look struct {
+		err   error
+		after time.Duration // since the one before
+		ends  bool
+	}
+	for _, tc := range []struct {
+		name  string
+		looks []look
+	}{
+		{"it was never there", []look{{gone, 0, true}}},
+		{"it left off, and is there again in time", []look{{nil, time.Hour, false}, {stopping, time.Second, false}, {gone, 28 * time.Second, false}, {nil, time.Hour, false}, {gone, 29 * time.Second, false}}},
+		{"it left off and stays away", []look{{nil, 0, false}, {gone, 29 * time.Second, false}, {gone, time.Second, true}}},
+		{"a log was left off", []look{{rest.ErrNotEnded, 0, false}, {gone, time.Second, false}}},
+		{"it refuses", []look{{nil, 0, false}, {&rest.APIError{ErrorBody: httpguard.ErrorBody{Code: broker.CodeUnauthorized}}, time.Second, true}}},
+		{"something else is wrong", []look{{nil, 0, false}, {errors.New("a line cannot be read"), time.Second, true}}},
+	} {
+		s, at := absence{patience: comeback}, now
+		for i, l := range tc.looks {
+			at = at.Add(l.after)
+			if ends := s.ends(l.err, at); ends != l.ends {
+				t.Errorf("%s: look %d: ends %v", tc.name, i, ends)
+			}
+		}
 	}
 }
 

@@ -87,9 +87,9 @@ func (a *app) logPart(ctx context.Context, id string, offset, lines int) (answer
 
 // followLog prints what comes until the mission has ended. A stream that the
 // broker ended, because it goes down or this reader was too slow, is asked for
-// once more a second later.
+// again, as long as the broker may be coming back.
 func (a *app) followLog(ctx context.Context, id string, offset int) error {
-	status := ""
+	status, gone := "", absence{patience: a.comeback}
 	for {
 		_, err := a.ask(func(c *rest.Client) (json.RawMessage, error) {
 			return nil, c.FollowLog(ctx, id, offset, func(part rest.FollowedLog) error {
@@ -106,7 +106,7 @@ func (a *app) followLog(ctx context.Context, id string, offset int) error {
 			return nil
 		case errors.Is(ctx.Err(), context.Canceled):
 			return &failure{exit: exitInterrupted, code: codeStopped, message: "Interrupted; the mission goes on.", shown: true} // the lines are the answer
-		case !errors.Is(err, rest.ErrNotEnded):
+		case gone.ends(err, time.Now()):
 			return err
 		}
 		select {

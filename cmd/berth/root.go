@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -58,6 +59,8 @@ type app struct {
 	getenv   func(string) (string, bool)
 	// outTerminal and errTerminal are true where a person reads the stream.
 	outTerminal, errTerminal bool
+	// comeback is how long what follows a broker that has left waits for it.
+	comeback time.Duration
 
 	stateDirFlag string // as given; stateDir gives the one to use
 	json         bool
@@ -73,7 +76,7 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process as usual
-	a := &app{in: in, out: out, err: errOut, getenv: os.LookupEnv, outTerminal: isTerminal(out), errTerminal: isTerminal(errOut)}
+	a := &app{in: in, out: out, err: errOut, getenv: os.LookupEnv, outTerminal: isTerminal(out), errTerminal: isTerminal(errOut), comeback: comeback}
 	return a.execute(ctx, args)
 }
 
