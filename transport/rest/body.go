@@ -48,7 +48,7 @@ func decode(body io.Reader, v any) error {
 	var wrongType *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	if errors.As(err, &wrongType) && wrongType.Field != "" {
-		message, detail = "The field "+wrongType.Field+" must be "+jsonWord(wrongType.Type)+".", map[string]any{"Name": wrongType.Field}
+		message, detail = "In the field "+wrongType.Field+" "+jsonWord(wrongType.Type)+" is wanted.", map[string]any{"Name": wrongType.Field}
 	} else if errors.As(err, &syntax) {
 		message = fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.Offset)
 	}

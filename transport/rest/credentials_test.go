@@ -304,12 +304,13 @@ func (slowDrains) Idle(ctx context.Context, was drain.Drained) (drain.Drained, e
 func TestAFieldOfAnotherTypeIsToldInTheWordsOfJSON(t *testing.T) {
 	x := newTeam(t)
 	for body, want := range map[string]string{
-		`{"Tenant":1}`:                          "The field Tenant must be a string.",
-		`{"ReadOnly":"yes"}`:                    "The field ReadOnly must be true or false.",
-		`{"Profiles":"files"}`:                  "The field Profiles must be a list.",
-		`{"Shares":[1]}`:                        "The field Shares must be an object.",
-		`{"Shares":{"a":{"Weight":1.5}}}`:       "The field Shares.Weight must be a whole number.",
-		`{"Shares":{"a":{"PerSecond":"5"}}}`:    "The field Shares.PerSecond must be a number.",
+		`{"Tenant":1}`:                          "In the field Tenant a string is wanted.",
+		`{"ReadOnly":"yes"}`:                    "In the field ReadOnly true or false is wanted.",
+		`{"Profiles":"files"}`:                  "In the field Profiles a list is wanted.",
+		`{"Profiles":["files",7]}`:              "In the field Profiles a string is wanted.",
+		`{"Shares":[1]}`:                        "In the field Shares an object is wanted.",
+		`{"Shares":{"a":{"Weight":1.5}}}`:       "In the field Shares.Weight a whole number is wanted.",
+		`{"Shares":{"a":{"PerSecond":"5"}}}`:    "In the field Shares.PerSecond a number is wanted.",
 		"{\"Tenant\":\"t\xff\",\"User\":\"u\"}": "The body is not valid UTF-8.",
 	} {
 		status, answer := x.ask("POST", "/api/v1/credentials", body, "Authorization", admin)
