@@ -33,6 +33,9 @@ func (r *redacter) value(v reflect.Value) any {
 		r.replaced++
 		return Redacted
 	case time.Duration:
+		if secret == Never {
+			return "never"
+		}
 		return secret.String()
 	}
 	switch v.Kind() {

@@ -21,7 +21,7 @@ func TestACopyOfTheSettingsHasNoSecret(t *testing.T) {
 	if strings.Contains(string(out), "s3cret") || strings.Count(string(out), Redacted) != replaced || replaced != 7 {
 		t.Errorf("%d replaced in %s", replaced, out)
 	}
-	for _, kept := range []string{`"drain_timeout": "3s"`, `"KEY"`, `"Authorization"`, `"command": "run"`, `"max_in_flight": 3`} {
+	for _, kept := range []string{`"drain_timeout": "3s"`, `"KEY"`, `"Authorization"`, `"command": "run"`, `"max_in_flight": 3`, `"idle_timeout": "never"`} {
 		if !strings.Contains(string(out), kept) {
 			t.Errorf("%s is not in %s", kept, out)
 		}
