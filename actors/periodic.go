@@ -44,8 +44,7 @@ func (s *supervisor) untrack(id string) {
 }
 
 func (s *supervisor) nextPoll(id string, t *tracked) {
-	self := s.self
-	t.timer = time.AfterFunc(t.backoff.NextBackOff(), func() { s.sys.send(self, &pollDue{id: id}) })
+	t.timer = s.timer(t.backoff.NextBackOff(), &pollDue{id: id})
 }
 
 // pollReport schedules the next poll. One poll is in flight a job at most,

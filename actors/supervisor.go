@@ -123,6 +123,7 @@ type supervisor struct {
 	timers     map[string]*time.Timer
 	reaping    bool
 	pruning    bool
+	over       bool // it stops: messages still come, timers are not begun
 }
 
 func newSupervisor(sys *System) *supervisor {
@@ -221,11 +222,22 @@ func (s *supervisor) started(ctx actor.Context) {
 
 // after sends msg to the supervisor itself once d has passed, unless it stops.
 func (s *supervisor) after(name string, d time.Duration, msg any) {
+	s.timers[name] = s.timer(d, msg)
+}
+
+// timer sends msg to the supervisor itself; one that stops begins none, as nobody
+// would be there to take it.
+func (s *supervisor) timer(d time.Duration, msg any) *time.Timer {
 	self := s.self
-	s.timers[name] = time.AfterFunc(d, func() { s.sys.send(self, msg) })
+	t := time.AfterFunc(d, func() { s.sys.send(self, msg) })
+	if s.over {
+		t.Stop()
+	}
+	return t
 }
 
 func (s *supervisor) stopTimers() {
+	s.over = true
 	for _, t := range s.timers {
 		t.Stop()
 	}
