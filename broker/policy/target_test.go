@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -70,7 +71,7 @@ func TestAMetaCallIsItsTargets(t *testing.T) {
 			if codeOf(no) != codeOf(also) || (no != nil && string(no.JSON()) != string(also.JSON())) {
 				t.Errorf("%s %s: %v and %v", name, arguments, no, also)
 			}
-			if no == nil && (through.Verb != direct.Verb || through.Effects != direct.Effects || string(through.Arguments) != string(direct.Arguments) ||
+			if no == nil && (through.Verb != direct.Verb || through.Effects != direct.Effects || string(through.Arguments) != cmp.Or(string(direct.Arguments), "{}") ||
 				through.Digest != direct.Digest || through.Lane != direct.Lane || through.Via != "call_write" || direct.Via != catalog.ViaDirect) {
 				t.Errorf("%s %s: %+v and %+v", name, arguments, direct, through)
 			}
@@ -138,6 +139,7 @@ func TestWhatAMetaCallIsRefusedFor(t *testing.T) {
 		"the same option in _meta":     {`{"name":"fs__read","options":{"idempotencyKey":"a"}}`, `{"berth/idempotencyKey":"a"}`, ""},
 		"a budget that is none":        {`{"name":"fs__read","options":{"resultTokens":"many"}}`, ``, broker.CodeInvalidArgument},
 		"an option of nobody's":        {`{"name":"fs__read","options":{"resultTokns":1}}`, ``, broker.CodeInvalidArgument},
+		"what belongs into arguments":  {`{"name":"fs__read","path":"a"}`, ``, broker.CodeInvalidArgument},
 		"arguments twice":              {`{"name":"fs__read","arguments":{},"arguments":{}}`, ``, broker.CodeInvalidArgument},
 		"a misfit of nobody's":         {`{"name":"fs__raed","arguments":"{}"}`, ``, broker.CodeVerbUnknown},
 		"absent arguments and options": {`{"name":"mcp__berth__fs__read","arguments":null,"options":null}`, ``, ""},
@@ -159,6 +161,8 @@ func TestAWrongOptionIsNamedWhereItStands(t *testing.T) {
 		{"call_read", `{"name":"fs__read","options":{"expectedRuntimeId":""}}`, ``, "/options/expectedRuntimeId", "type"},
 		{"call_read", `{"name":"fs__read","options":{"resultTokns":600}}`, ``, "/options/resultTokns", "additionalProperties"},
 		{"call_read", `{"name":"fs__read","arguments":"{}"}`, ``, "/arguments", "type"},
+		{"call_read", `{"name":"fs__read","path":"a"}`, ``, "/path", "additionalProperties"},
+		{"call_write", `{"name":"fs__write","a/b~c":1,"arguments":{}}`, ``, "/a~1b~0c", "additionalProperties"},
 		{"call_read", `{"name":"fs__read","arguments":{},"arguments":{}}`, ``, "/arguments", "unique"},
 	} {
 		_, no := checkIn(t, s, catalog.Limit{}, tt.name, tt.arguments, tt.meta)

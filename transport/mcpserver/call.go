@@ -252,9 +252,6 @@ func upstreamParams(tc toolCall, plan policy.Plan) json.RawMessage {
 	if tc.name != plan.Verb.Upstream {
 		tc.params.Set("name", jsonrpc.Quote(plan.Verb.Upstream))
 	}
-	if plan.Via != catalog.ViaDirect && plan.Arguments == nil {
-		tc.params.Delete("arguments") // they were the meta-call's
-	}
 	if plan.Arguments != nil && !bytes.Equal(plan.Arguments, tc.arguments) {
 		tc.params.Set("arguments", plan.Arguments)
 	}

@@ -315,7 +315,7 @@ func quote(s string) string {
 // Needed is a kind of proof that a verb needs, and the verbs that give one.
 type Needed struct {
 	Kind      string
-	GrantedBy []string // canonical names, in order of configuration
+	GrantedBy []string // canonical names, in order of configuration; empty: it is closed
 }
 
 // Needs lists what a verb needs, for those who describe it.
@@ -329,11 +329,16 @@ func (r *Rules) Needs(verb string) (out []Needed) {
 		}
 		needed := Needed{Kind: n.kind}
 		for _, g := range r.repairs[n.kind] {
-			if !slices.Contains(needed.GrantedBy, g.verb.Name) {
+			if !slices.Contains(needed.GrantedBy, g.verb.Name) && !r.closed(verb, n.kind) {
 				needed.GrantedBy = append(needed.GrantedBy, g.verb.Name)
 			}
 		}
 		out = append(out, needed)
 	}
 	return out
+}
+
+// closed reports whether nothing that is shown lets a verb run.
+func (r *Rules) closed(verb, kind string) bool {
+	return slices.ContainsFunc(r.needs[verb], func(n need) bool { return n.kind == kind && (n.broken || len(n.targets) == 0) })
 }
