@@ -98,7 +98,7 @@ func (f *Family) answering(answer func(*Family, ask) (any, *broker.Refusal)) fun
 func decode(raw json.RawMessage, into any) *broker.Refusal {
 	err := json.Unmarshal(raw, into)
 	if number := (*json.UnmarshalTypeError)(nil); errors.As(err, &number) {
-		return misfit("/"+strings.ReplaceAll(number.Field, ".", "/"), "type: wanted a number that is not as large")
+		return misfit("/"+strings.ToLower(strings.ReplaceAll(number.Field, ".", "/")), "type: wanted a number that is not as large")
 	}
 	if err != nil {
 		return misfit("", "type: wanted arguments that fit the schema")

@@ -65,6 +65,16 @@ func TestTheNextActionNamesNothingThatIsMissing(t *testing.T) {
 	}
 }
 
+func TestANumberThatIsTooLargeIsRefusedByItsName(t *testing.T) {
+	r := newRig(t)
+	for verb, member := range map[string]string{Handshake: "observed_tool_count", More: "offset"} {
+		var refused struct{ Violations []struct{ Path string } }
+		if !r.call(verb, `{"handle":"m_x","`+member+`":1e300}`, &refused) || len(refused.Violations) != 1 || refused.Violations[0].Path != "/"+member {
+			t.Errorf("%s: %+v", verb, refused)
+		}
+	}
+}
+
 // TestAClaimIsReadInOnePass: a name is looked up behind each of the places where a
 // prefix may end; one that is nothing but such places must not take for ever.
 func TestAClaimIsReadInOnePass(t *testing.T) {
