@@ -272,7 +272,7 @@ type backend struct {
 	failed       uint64
 	retiring     bool
 	hearing      *ear // of the present incarnation, or the one being opened
-	relisting    bool
+	relistings   relisting
 	lists        map[string]servedList // by method; what callers were given
 	relooking    map[string]bool       // by notification
 	draining     *drain.Notice         // by an operator; nil: not

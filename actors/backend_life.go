@@ -123,7 +123,7 @@ func (b *backend) opened(m *opened) {
 		b.openFailed(m.err)
 		return
 	}
-	b.relisting = false
+	b.relistings.forget()
 	b.conn, b.inc = m.conn, m.conn.Incarnation() // a panic in the latter leaves it to Reject
 	m.settle(true)
 	b.incarnation++
