@@ -271,7 +271,8 @@ type backend struct {
 	answered     uint64
 	failed       uint64
 	retiring     bool
-	hearing      *ear // of the present incarnation, or the one being opened
+	entries      map[string]string // digests of inc.Tools by name; nil: none was asked for
+	hearing      *ear              // of the present incarnation, or the one being opened
 	relistings   relisting
 	lists        map[string]servedList // by method; what callers were given
 	relooking    map[string]bool       // by notification

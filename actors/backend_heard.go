@@ -184,7 +184,7 @@ func (b *backend) relisted(m *relisted) {
 		b.log.Warn("a changed list of tools could not be read; the one before is served", slog.String("cause", m.err.Error()))
 		return
 	}
-	b.inc.Tools, b.inc.Flags = m.tools, m.flags
+	b.inc.Tools, b.inc.Flags, b.entries = m.tools, m.flags, nil
 	n := len(m.tools)
 	b.tools = &n
 	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, origin: b.cfg.Origin, inc: b.inc})

@@ -212,8 +212,7 @@ func changed(in *Input, plan *Plan) *broker.Refusal {
 	if plan.Verb.Changed == "" {
 		return nil
 	}
-	return broker.Refuse(broker.CodeVerbChanged, "The backend lists "+in.Profile.Outward(plan.Verb)+" otherwise than an operator accepted it; nothing was sent.",
-		map[string]any{"verb": in.Profile.Outward(plan.Verb), "backend": plan.Verb.Backend, "accepted": plan.Verb.OwnDigest(), "listed": plan.Verb.Changed})
+	return catalog.ChangedRefusal(in.Profile.Outward(plan.Verb), plan.Verb.Backend, plan.Verb.OwnDigest(), plan.Verb.Changed)
 }
 
 // readOnly refuses a verb of which no call is permitted, before its arguments

@@ -199,7 +199,7 @@ func (s *Server) do(ctx context.Context, x *exchange, c aimed) []byte {
 		ID: c.id, Principal: rq.principal, Backend: verb.Backend, Verb: verb.Name, Effects: plan.Effects,
 		Lane: plan.Lane, Seats: max(1, verb.Seats),
 		Method: "tools/call", Params: upstreamParams(c.tc, plan),
-		WantProgress: x.progress != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID, Client: rq.client,
+		WantProgress: x.progress != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID, Client: rq.client, Pinned: verb.Pinned(),
 		Origin: broker.Origin{Profile: c.profile, Holder: rq.holder(), Participant: rq.participant}, Share: rq.caller.ShareOf(verb.Backend),
 	}
 	if plan.Proving != nil {
