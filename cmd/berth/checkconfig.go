@@ -157,6 +157,9 @@ func (a *app) storedCatalogs() (out map[string]broker.StoredCatalog, key []byte,
 	if err != nil {
 		return nil, nil, err
 	}
+	if !dir.HasSessionKey() {
+		return nil, nil, errors.New("there is no session key, by which they are known again")
+	}
 	if key, err = dir.SessionKey(); err != nil {
 		return nil, nil, err
 	}
