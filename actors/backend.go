@@ -271,8 +271,9 @@ type backend struct {
 	answered     uint64
 	failed       uint64
 	retiring     bool
-	hearing      *ear // of the present incarnation, or the one being opened
-	relisting    bool
+	entries      map[string]string // digests of inc.Tools by name; nil: none was asked for
+	hearing      *ear              // of the present incarnation, or the one being opened
+	relistings   relisting
 	lists        map[string]servedList // by method; what callers were given
 	relooking    map[string]bool       // by notification
 	draining     *drain.Notice         // by an operator; nil: not

@@ -9,6 +9,7 @@ import (
 
 	"berth/broker"
 	"berth/broker/admission"
+	"berth/broker/catalog"
 )
 
 // This file is the part of the backend actor that admits calls, runs them and
@@ -80,6 +81,23 @@ func (b *backend) mismatch(c *broker.Call) *broker.Refusal {
 		return nil
 	}
 	return identityRefusal(c, b.inc.RuntimeID, false)
+}
+
+// notAccepted refuses a call of a pinned backend's verb that the live incarnation
+// lists otherwise than the call was judged by: the life that it waited for may have
+// come with another list.
+func (b *backend) notAccepted(c *broker.Call) *broker.Refusal {
+	if c.Pinned == nil {
+		return nil
+	}
+	if b.entries == nil {
+		b.entries = catalog.EntryDigests(b.inc.Tools)
+	}
+	listed, there := b.entries[c.Pinned.Name]
+	if !there || listed == c.Pinned.Digest {
+		return nil
+	}
+	return catalog.ChangedRefusal(c.Verb, c.Backend, c.Pinned.Digest, listed)
 }
 
 // identityRefusal compares an expectation with the id that was observed.
@@ -165,7 +183,7 @@ func (b *backend) start(o *offer) {
 
 // launch sends r's call off the mailbox.
 func (b *backend) launch(r *run) {
-	if ref := b.mismatch(r.offer.call); ref != nil {
+	if ref := cmp.Or(b.mismatch(r.offer.call), b.notAccepted(r.offer.call)); ref != nil {
 		b.finish(r, outcome{refusal: ref})
 		return
 	}

@@ -185,7 +185,7 @@ func (b *backend) shut(m *shut) {
 	b.queue.Resize(c.cfg.Admission)
 	b.failures, b.lastError, b.triedEarly, b.backoffUntil = 0, "", false, time.Time{}
 	b.backoff.Reset()
-	b.relisting = false
+	b.relistings.forget()
 	b.setState(StateIdle)
 	b.log.Info("backend has its new configuration")
 	b.tellRenewed()

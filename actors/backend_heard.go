@@ -21,6 +21,36 @@ const toolsChanged = "notifications/tools/list_changed"
 // asked for, so that a burst of notifications costs one list.
 const relistAfter = 250 * time.Millisecond
 
+// A backend whose tools change again and again is asked for them relistBurst times
+// as soon as it says so, and then once in relistEvery: each list may write to the
+// journal, and there is no end to what a backend can list.
+const (
+	relistBurst = 20
+	relistEvery = 10 * time.Second
+)
+
+// relisting is when a backend is asked for its tools again.
+type relisting struct {
+	due   bool      // a timer runs, or a list is under way
+	asked bool      // the list is under way
+	again bool      // they changed since it was asked for
+	spent time.Time // when the burst will be whole again
+	slow  bool      // that it is asked less often was logged
+}
+
+// wait is how long a change is let settle at this time.
+func (r *relisting) wait(now time.Time) time.Duration {
+	if r.spent.Before(now) {
+		r.spent, r.slow = now, false
+	}
+	wait := max(relistAfter, r.spent.Sub(now)-(relistBurst-1)*relistEvery)
+	r.spent = r.spent.Add(relistEvery)
+	return wait
+}
+
+// forget begins anew with another incarnation, which listed its tools as it came.
+func (r *relisting) forget() { r.due, r.asked, r.again = false, false, false }
+
 // maxHeard bounds what waits to be taken of one incarnation. A notification
 // that is the same as one that waits is the same news; past the bound the
 // newest is dropped and counted.
@@ -103,19 +133,31 @@ func (b *backend) heard(m *heard) {
 			b.sys.hub.publish(n)
 			continue
 		}
-		if !b.relisting {
-			b.relisting = true
-			self, due := b.self, &relist{life: b.life, incarnation: b.incarnation}
-			time.AfterFunc(relistAfter, func() { b.sys.send(self, due) })
+		b.relistings.again = b.relistings.again || b.relistings.asked
+		if !b.relistings.due {
+			b.relistSoon()
 		}
 	}
+}
+
+// relistSoon has the tools listed when their change has settled. One list is asked
+// for at a time, so that an earlier answer never comes after a later one.
+func (b *backend) relistSoon() {
+	b.relistings.due = true
+	wait := b.relistings.wait(b.sys.now())
+	if wait > relistAfter && !b.relistings.slow {
+		b.relistings.slow = true
+		b.log.Warn("the backend changes its tools all the time; they are asked for less often", slog.Duration("every", relistEvery))
+	}
+	self, due := b.self, &relist{life: b.life, incarnation: b.incarnation}
+	time.AfterFunc(wait, func() { b.sys.send(self, due) })
 }
 
 func (b *backend) relist(m *relist) {
 	if m.life != b.life || m.incarnation != b.incarnation || b.conn == nil {
 		return
 	}
-	b.relisting = false
+	b.relistings.asked, b.relistings.again = true, false
 	conn, self, limit := b.conn, b.self, b.cfg.StartTimeout
 	b.sys.work.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -127,14 +169,22 @@ func (b *backend) relist(m *relist) {
 }
 
 func (b *backend) relisted(m *relisted) {
-	if m.life != b.life || m.incarnation != b.incarnation || b.conn == nil || b.change != nil {
+	if m.life != b.life || m.incarnation != b.incarnation {
 		return
+	}
+	again := b.relistings.again
+	b.relistings.forget()
+	if b.conn == nil || b.change != nil {
+		return
+	}
+	if again {
+		b.relistSoon()
 	}
 	if m.err != nil {
 		b.log.Warn("a changed list of tools could not be read; the one before is served", slog.String("cause", m.err.Error()))
 		return
 	}
-	b.inc.Tools, b.inc.Flags = m.tools, m.flags
+	b.inc.Tools, b.inc.Flags, b.entries = m.tools, m.flags, nil
 	n := len(m.tools)
 	b.tools = &n
 	b.sys.send(b.sys.supervisor, &listed{backend: b.cfg.Name, origin: b.cfg.Origin, inc: b.inc})

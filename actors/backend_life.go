@@ -123,8 +123,9 @@ func (b *backend) opened(m *opened) {
 		b.openFailed(m.err)
 		return
 	}
-	b.relisting = false
+	b.relistings.forget()
 	b.conn, b.inc = m.conn, m.conn.Incarnation() // a panic in the latter leaves it to Reject
+	b.entries = nil
 	m.settle(true)
 	b.incarnation++
 	b.failures, b.lastError, b.triedEarly = 0, "", false

@@ -2,7 +2,11 @@ package actors
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"path"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,10 +42,31 @@ type ProofGate struct {
 // What is forgotten has to be read again.
 const maxEnded = 1000
 
-// judgedRules are the rules for one snapshot.
+// judgedRules are the rules for one snapshot, and what is wrong with them there.
 type judgedRules struct {
-	of    *catalog.Snapshot
-	rules *proof.Rules
+	of     *catalog.Snapshot
+	rules  *proof.Rules
+	faults []proof.Fault
+}
+
+// CheckProofs lists what is wrong with rules in a catalog; the error says why a
+// broker must not start with them. What only a later list makes wrong closes what
+// it guards.
+func CheckProofs(c proof.Config, in *catalog.Snapshot) ([]proof.Fault, error) {
+	_, faults := judgeProofs(c, in)
+	for _, f := range faults {
+		if f.Refuses() {
+			return nil, fmt.Errorf("%w: %s", ErrCatalog, f)
+		}
+	}
+	return faults, nil
+}
+
+// judgeProofs judges rules by a catalog. A rule for a backend that has not listed
+// anything yet is not at fault.
+func judgeProofs(c proof.Config, in *catalog.Snapshot) (*proof.Rules, []proof.Fault) {
+	rules, faults := proof.Compile(c, in.Verbs())
+	return rules, slices.DeleteFunc(faults, func(f proof.Fault) bool { return f.Noted && mayCome(in, f.Pattern) })
 }
 
 func newProofGate(c proof.Config, sys *System) *ProofGate {
@@ -52,21 +77,36 @@ func newProofGate(c proof.Config, sys *System) *ProofGate {
 func (s *System) Proofs() *ProofGate { return s.gate }
 
 // Rules gives the rules for the catalog that is served. What is at fault in them
-// is closed, and logged once for each catalog.
+// is closed, and logged when it was not so in the catalog before.
 func (g *ProofGate) Rules() *proof.Rules {
 	snapshot := g.snapshot()
 	if have := g.rules.Load(); have != nil && have.of == snapshot {
 		return have.rules
 	}
-	rules, faults := proof.Compile(g.config, snapshot.Verbs())
-	if g.rules.Swap(&judgedRules{snapshot, rules}) == nil || len(faults) > 0 {
-		for _, f := range faults {
-			if !f.Noted {
-				g.log.Warn("a rule for proofs is at fault and closes what it guards", slog.String("rule", f.Where), slog.String("verb", f.Verb), slog.String("code", f.Code), slog.String("cause", f.Reason))
-			}
+	rules, faults := judgeProofs(g.config, snapshot)
+	had := g.rules.Swap(&judgedRules{snapshot, rules, faults})
+	for _, f := range faults {
+		about := []any{slog.String("rule", f.Where), slog.String("verb", f.Verb), slog.String("code", f.Code), slog.String("cause", f.Reason)}
+		switch {
+		case had != nil && slices.Contains(had.faults, f):
+		case f.Noted:
+			g.log.Warn("a rule for proofs selects no verb", about...)
+		default:
+			g.log.Warn("a rule for proofs is at fault and closes what it guards", about...)
 		}
 	}
 	return rules
+}
+
+// mayCome reports whether a pattern may come to select verbs of a backend that
+// has not listed anything yet.
+func mayCome(snapshot *catalog.Snapshot, pattern string) bool {
+	backend, _, named := strings.Cut(pattern, "__")
+	full, ok := snapshot.Profile(catalog.Full)
+	return ok && slices.ContainsFunc(full.Pending(), func(name string) bool {
+		fits, _ := path.Match(backend, strings.ReplaceAll(name, ".", "_")) // as it stands in a listed name
+		return !named || fits
+	})
 }
 
 func (g *ProofGate) marksOf(backend string) *proof.Marks {

@@ -1,13 +1,20 @@
 package actors
 
 import (
+	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/policy/proof"
+	"berth/journal"
 )
 
 // TestWhatOneCallerHasReadProvesNothingOfAnother: neither an answer nor the
@@ -66,4 +73,64 @@ func TestWhatOneCallerHasReadProvesNothingOfAnother(t *testing.T) {
 			t.Error("a job that never was shows something")
 		}
 	})
+}
+
+// TestRulesForProofsThatAreWrongDoNotStart: a gate that guards something else than
+// its configuration says is refused while it can still be changed, and one that
+// guards nothing says so.
+func TestRulesForProofsThatAreWrongDoNotStart(t *testing.T) {
+	source := func(name string, listed bool) catalog.Source {
+		return catalog.Source{Backend: name, Listed: listed, Tools: []broker.Tool{{Name: "write", Raw: json.RawMessage(`{"name":"write","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}`)}}}
+	}
+	need := func(verb, kind, target string) proof.Need {
+		return proof.Need{Verb: verb, Kind: kind, Targets: []string{target}}
+	}
+	for _, tt := range []struct {
+		name    string
+		needs   []proof.Need
+		refused string // empty: it starts
+		noted   string // empty: nothing
+	}{
+		{"sound", []proof.Need{need("b__write", "file", "args:/path")}, "", ""},
+		{"no such kind", []proof.Need{need("b__write", "none", "args:/path")}, "needs[0]: proof_rule_invalid", ""},
+		{"one kind, two backends", []proof.Need{need("b__write", "file", "args:/path"), need("c__write", "file", "args:/path")}, "needs[1] (c__write): proof_kind_split", ""},
+		{"one kind, two backends, by a pattern", []proof.Need{need("*__write", "file", "args:/path")}, "needs[0] (c__write): proof_kind_split", ""},
+		{"a pointer that a backend's list may have made wrong", []proof.Need{need("b__write", "file", "args:/file")}, "", "pointer_unresolvable"},
+		{"a verb that is not there", []proof.Need{need("b__wirte", "file", "args:/path")}, "", "proof_selects_nothing"},
+		{"a verb of a backend of which nothing is known", []proof.Need{need("not_yet__write", "file", "args:/path")}, "", ""},
+		{"a pattern for one of which nothing is known", []proof.Need{need("*_yet__write", "file", "args:/path")}, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			rules := proof.Config{Kinds: map[string]proof.Kind{"file": {Canonical: "exact"}}, Needs: tt.needs}
+			sources := []catalog.Source{source("b", true), source("c", true), source("not.yet", false)}
+			snapshot, err := CheckCatalog(sources, catalog.Settings{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wrong, err := CheckProofs(rules, snapshot)
+			if (err != nil) != (tt.refused != "") || (err != nil && (!errors.Is(err, ErrCatalog) || !strings.Contains(err.Error(), tt.refused))) {
+				t.Errorf("refused as %v, want %q", err, tt.refused)
+			}
+			if (len(wrong) > 0) != (tt.noted != "") || (tt.noted != "" && !strings.Contains(wrong[0].String(), tt.noted)) {
+				t.Errorf("noted %v, want %q", wrong, tt.noted)
+			}
+			log := &syncBuffer{}
+			j, err := journal.Open(filepath.Join(t.TempDir(), "journal.db"), journal.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer j.Close()
+			s, started := Start(Options{Sources: sources, Proofs: &rules, Journal: &faults{Journal: j}, Logger: slog.New(slog.NewTextHandler(log, nil)), Now: time.Now, Random: rand.Reader})
+			if started == nil {
+				s.Proofs().Rules()
+				s.Stop(t.Context())
+			}
+			if (started != nil) != (tt.refused != "") {
+				t.Errorf("the start: %v", started)
+			}
+			if got := strings.Count(log.String(), "a rule for proofs"); got > 1 || (got == 1) != (tt.noted != "") {
+				t.Errorf("%d lines in the log: %s", got, log)
+			}
+		})
+	}
 }

@@ -84,7 +84,11 @@ func (s *supervisor) reconfigure(ctx actor.Context, m *reconfigureAll) {
 	for _, src := range sources {
 		list = append(list, *src)
 	}
-	if err := CheckCatalog(list, m.Catalog); err != nil {
+	next, err := CheckCatalog(list, m.Catalog)
+	if err == nil && s.sys.gate != nil {
+		_, err = CheckProofs(s.sys.gate.config, next)
+	}
+	if err != nil {
 		m.settle(err)
 		return
 	}

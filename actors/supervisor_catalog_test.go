@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"berth/broker"
 	"berth/broker/catalog"
@@ -264,4 +265,49 @@ func TestACatalogWithABroughtInstanceIsCheckedLikeEveryOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestALifeThatListsAnotherEntryThanWasAcceptedRunsNoCallOfIt: a call is judged by
+// what is known before the backend is up, and the life that it waits for may come
+// with another list.
+func TestALifeThatListsAnotherEntryThanWasAcceptedRunsNoCallOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up, say := listing(described("echo", "One."), described("other", "One."))
+		var ran atomic.Int64
+		up.call = func(ctx context.Context, c *broker.Call, peer broker.Peer) (broker.Answer, error) {
+			ran.Add(1)
+			return echo(ctx, c, peer)
+		}
+		w := start(t, up, func(o *Options) {
+			o.Backends[0].Eager = true
+			o.Sources = []catalog.Source{{Backend: "b", Rules: catalog.Rules{Pin: true}}}
+		})
+		synctest.Wait()
+		full, _ := w.Catalog().Profile(catalog.Full)
+		call := func(verb string) *broker.Refusal {
+			v, _ := full.Resolve(verb)
+			if v.Pinned() == nil {
+				t.Fatalf("%s is not pinned", verb)
+			}
+			return w.do(func(r *Request) { r.Call.Verb, r.Call.Pinned = verb, v.Pinned() }).Refusal
+		}
+		if r := call("b__echo"); r != nil || ran.Load() != 1 {
+			t.Fatalf("%v", r)
+		}
+		say(described("echo", "Two."), described("other", "One."))
+		up.last().die()
+		synctest.Wait()
+		if r := call("b__echo"); r == nil || r.Code != broker.CodeVerbChanged || r.Detail["accepted"] == r.Detail["listed"] || ran.Load() != 1 {
+			t.Errorf("%v, %d calls were sent", r, ran.Load())
+		}
+		if r := call("b__other"); r != nil || ran.Load() != 2 {
+			t.Errorf("a verb that stayed as it was: %v", r)
+		}
+		say(described("echo", "One."), described("other", "One."))
+		up.say(toolsChanged, "{}")
+		elapse(time.Second)
+		if r := call("b__echo"); r != nil || ran.Load() != 3 {
+			t.Errorf("after it is listed as before: %v", r)
+		}
+	})
 }

@@ -171,7 +171,8 @@ func Start(opts Options) (*System, error) {
 	if opts.Live == nil {
 		opts.Live = func(broker.Event) {}
 	}
-	if err := CheckCatalog(opts.Sources, opts.Catalog); err != nil {
+	first, err := CheckCatalog(opts.Sources, opts.Catalog)
+	if err != nil {
 		return nil, err
 	}
 	s := &System{
@@ -180,6 +181,9 @@ func Start(opts Options) (*System, error) {
 	}
 	s.disabled.Store(&opts.Disabled)
 	if opts.Proofs != nil {
+		if _, err := CheckProofs(*opts.Proofs, first); err != nil {
+			return nil, err
+		}
 		s.gate = newProofGate(*opts.Proofs, s)
 	}
 	for name, notice := range opts.Drained {
@@ -193,25 +197,29 @@ func Start(opts Options) (*System, error) {
 		func() actor.Actor { return newSupervisor(s) },
 		actor.WithMailbox(box.Mailbox(supervisorMailbox)), actor.WithSupervisor(&strategy{log: opts.Logger})))
 	<-s.started
+	if s.gate != nil {
+		s.gate.Rules() // what is wrong with them is logged now, and not with the first call
+	}
 	return s, nil
 }
 
 // ErrCatalog is wrapped by every reason why a catalog cannot be served.
 var ErrCatalog = errors.New("the catalog cannot be served")
 
-// CheckCatalog says why a broker with these sources and settings must not start.
-func CheckCatalog(sources []catalog.Source, settings catalog.Settings) error {
+// CheckCatalog makes the catalog that a broker with these sources and settings
+// begins with; the error says why it must not start.
+func CheckCatalog(sources []catalog.Source, settings catalog.Settings) (*catalog.Snapshot, error) {
 	settings.Starting = true
-	_, quarantined, faults := parity.Build(0, sources, settings)
+	snapshot, quarantined, faults := parity.Build(0, sources, settings)
 	for _, q := range quarantined {
 		if q.Fatal {
-			return fmt.Errorf("%w: %s: %s: %s", ErrCatalog, q.Subject(), q.Code, q.Reason)
+			return nil, fmt.Errorf("%w: %s: %s: %s", ErrCatalog, q.Subject(), q.Code, q.Reason)
 		}
 	}
 	for _, f := range faults {
-		return fmt.Errorf("%w: it does not pass its self-check: %s", ErrCatalog, f)
+		return nil, fmt.Errorf("%w: it does not pass its self-check: %s", ErrCatalog, f)
 	}
-	return nil
+	return snapshot, nil
 }
 
 // sessionless begins the key of the actor for calls without a session.

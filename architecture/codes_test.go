@@ -148,6 +148,7 @@ func TestEveryCodeIsDocumented(t *testing.T) {
 		{"the broker's codes", codes, 4},
 		{"the codes of cmd/berth", written("berth/cmd/berth", "exit.go", starts("code")), 2},
 		{"the registration refusals", written("berth/broker/catalog", "record.go", starts("Code")), 2},
+		{"the faults of rules for proofs", written("berth/broker/policy/proof", "rules.go", starts("Fault")), 2},
 	}
 	got := tables(string(page))
 	if len(got) != len(want) {

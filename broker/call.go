@@ -47,10 +47,19 @@ type Call struct {
 	// Share limits what the caller takes of the backend; nil: nothing does.
 	Share *CallShare
 
+	// Pinned is the entry of its verb by which the call was judged, for the actor of
+	// a pinned backend: a life that lists another must not run it. nil: the backend
+	// is not pinned.
+	Pinned *PinnedEntry
+
 	// Proof is what the call has to prove, for the actor of its backend: a
 	// *proof.Proving; nil is nothing.
 	Proof any
 }
+
+// PinnedEntry names an entry of a backend's list by the backend's own name of the
+// verb, and what stands in it by a digest.
+type PinnedEntry struct{ Name, Digest string }
 
 // Origin is where a call comes from, for the broker's own verbs, whose answers
 // depend on it.

@@ -51,11 +51,15 @@ func typeOf(raw json.RawMessage) (typ json.RawMessage) {
 }
 
 // Minimal is the smallest call that the input schema takes, as its arguments,
-// or why there is none. It is made at first use.
+// or why there is none; of a surface's verb it may be the surface's example. It is
+// made at first use.
 func (v *Verb) Minimal() (json.RawMessage, error) { return v.minimal() }
 
 func (v *Verb) lazilyMinimal() func() (json.RawMessage, error) {
 	return sync.OnceValues(func() (json.RawMessage, error) {
+		if v.Surface != nil && v.Surface.Examples[v.Upstream] != nil {
+			return v.Surface.Examples[v.Upstream], nil
+		}
 		s, err := v.Schema()
 		if err != nil {
 			return nil, fmt.Errorf("no minimal call: %w", err)

@@ -261,6 +261,9 @@ func (b *builder) record(s *Source, t broker.Tool) {
 	v.Listed = e.render(v.Name, v.ResultTokens == shape.Whole, listedAnnotations(e.hints, v.Effects, v.EffectsSource, s.declares() || s.Rules.TrustAnnotations))
 	v.digest = sync.OnceValue(func() string { return digestOf(v.Listed) })
 	v.Changed = changed
+	if s.Rules.Pin && !s.declares() {
+		v.pinned = sync.OnceValue(func() *broker.PinnedEntry { return &broker.PinnedEntry{Name: v.Upstream, Digest: v.OwnDigest()} })
+	}
 	b.verbs = append(b.verbs, v)
 	b.own[s.Backend] = append(b.own[s.Backend], v)
 }

@@ -40,6 +40,37 @@ func (v *Verb) Digest() string { return v.digest() }
 // OwnDigest is the same of the backend's own entry.
 func (v *Verb) OwnDigest() string { return digestOf(v.Own) }
 
+// Pinned is the accepted entry of a pinned backend's verb; nil: it is no such verb.
+func (v *Verb) Pinned() *broker.PinnedEntry {
+	if v.pinned == nil {
+		return nil
+	}
+	return v.pinned()
+}
+
+// EntryDigests are the digests of the entries of a backend's list, by the names of
+// their verbs; of a name that stands twice that of the entry that is served.
+func EntryDigests(tools []broker.Tool) map[string]string {
+	served := make(map[string]broker.Tool, len(tools))
+	for _, t := range tools {
+		if first, twice := served[t.Name]; !twice || string(t.Raw) < string(first.Raw) {
+			served[t.Name] = t
+		}
+	}
+	out := make(map[string]string, len(served))
+	for name, t := range served {
+		out[name] = digestOf(t.Raw)
+	}
+	return out
+}
+
+// ChangedRefusal refuses a call of a verb that its backend lists otherwise than it
+// was accepted. name is the verb's as its caller has it.
+func ChangedRefusal(name, backend, accepted, listed string) *broker.Refusal {
+	return broker.Refuse(broker.CodeVerbChanged, "The backend lists "+name+" otherwise than an operator accepted it; nothing was sent.",
+		map[string]any{"verb": name, "backend": backend, "accepted": accepted, "listed": listed})
+}
+
 // Tokens is what that entry costs in a list, by the settings' counter; ok is
 // false when nothing counts.
 func (v *Verb) Tokens(costs *shape.Costs) (n int, ok bool) {

@@ -189,6 +189,7 @@ type Verb struct {
 	unfit       string // why no merged list can hold it; empty: one can
 	minimal     func() (json.RawMessage, error)
 	digest      func() string
+	pinned      func() *broker.PinnedEntry // nil: its backend is not pinned
 }
 
 // Extent says how far a quarantine reaches.

@@ -26,6 +26,9 @@ type Surface struct {
 	// Follows says how the work is followed that a verb starts, by the app's own
 	// name of the verb.
 	Follows map[string]*broker.Follow
+	// Examples are the arguments of a minimal call, by the app's own name of the
+	// verb, where the smallest that the schema admits are not enough for the app.
+	Examples map[string]json.RawMessage
 }
 
 // SurfaceOf gives the surface that refusals of a call in p are written by: the

@@ -208,12 +208,11 @@ func visible(in *Input, plan *Plan) *broker.Refusal {
 }
 
 // changed refuses a verb of a pinned backend that is not what was accepted.
-func changed(_ *Input, plan *Plan) *broker.Refusal {
+func changed(in *Input, plan *Plan) *broker.Refusal {
 	if plan.Verb.Changed == "" {
 		return nil
 	}
-	return broker.Refuse(broker.CodeVerbChanged, "The backend lists "+plan.Verb.Name+" otherwise than an operator accepted it; nothing was sent.",
-		map[string]any{"verb": plan.Verb.Name, "backend": plan.Verb.Backend, "accepted": plan.Verb.OwnDigest(), "listed": plan.Verb.Changed})
+	return catalog.ChangedRefusal(in.Profile.Outward(plan.Verb), plan.Verb.Backend, plan.Verb.OwnDigest(), plan.Verb.Changed)
 }
 
 // readOnly refuses a verb of which no call is permitted, before its arguments
@@ -222,8 +221,8 @@ func readOnly(in *Input, plan *Plan) *broker.Refusal {
 	if !in.Profile.Denied(plan.Verb) {
 		return nil
 	}
-	return broker.Refuse(broker.CodeReadOnly, "Only verbs that read may be called here, and "+plan.Verb.Name+" does more; nothing was sent.",
-		map[string]any{"verb": plan.Verb.Name, "effects": plan.Verb.Effects.Names(), "read_only": true})
+	return broker.Refuse(broker.CodeReadOnly, "Only verbs that read may be called here, and "+in.Profile.Outward(plan.Verb)+" does more; nothing was sent.",
+		map[string]any{"verb": in.Profile.Outward(plan.Verb), "effects": plan.Verb.Effects.Names(), "read_only": true})
 }
 
 // onlyReads refuses what the verb that passes reads on would have to pass on as
@@ -247,8 +246,8 @@ func readOnlyCall(in *Input, plan *Plan) *broker.Refusal {
 	for _, rule := range permitted {
 		when = append(when, rule.When)
 	}
-	return broker.Refuse(broker.CodeReadOnly, "Only calls that read are allowed here, and with these arguments "+plan.Verb.Name+" does more; nothing was sent.",
-		map[string]any{"verb": plan.Verb.Name, "effects": plan.Effects.Names(), "read_only": true, "reads_when": when})
+	return broker.Refuse(broker.CodeReadOnly, "Only calls that read are allowed here, and with these arguments "+in.Profile.Outward(plan.Verb)+" does more; nothing was sent.",
+		map[string]any{"verb": in.Profile.Outward(plan.Verb), "effects": plan.Effects.Names(), "read_only": true, "reads_when": when})
 }
 
 // object refuses arguments and `_meta` that are no object, in every profile.
@@ -296,6 +295,7 @@ func proofs(in *Input, plan *Plan) *broker.Refusal {
 		return nil
 	}
 	profile := in.Profile
+	demand.Called = profile.Outward(plan.Verb)
 	plan.Proving = &proof.Proving{Rules: rules, Demand: demand, Callable: func(v *catalog.Verb) (name, via string, ok bool) {
 		name = profile.Outward(v) // an exact profile has it under the backend's own
 		if known, ok := profile.Resolve(name); !ok || known != v {

@@ -106,16 +106,28 @@ func parts(raw json.RawMessage) (p passed) {
 			default:
 				p.options = m.Value
 			}
+		default:
+			// Left out in silence, a write would run without what it was told.
+			wrong(pointed(m.Name), "additionalProperties", "name, arguments and options; what the named verb takes stands inside arguments")
 		}
 	}
 	if p.name == "" {
 		wrong("name", "required", "a value")
 	}
+	if p.arguments == nil {
+		p.arguments = json.RawMessage("{}")
+	}
 	return p
 }
 
-// maxOptionEcho is how much of the name of an unknown option is repeated, in bytes.
-const maxOptionEcho = 64
+// maxMemberEcho is how much of the name of an unknown member is repeated, in bytes.
+const maxMemberEcho = 64
+
+// pointed is the name of an unknown member as a part of a pointer.
+func pointed(name string) string {
+	name = strings.NewReplacer("~", "~0", "/", "~1").Replace(name[:min(len(name), maxMemberEcho)])
+	return strings.ToValidUTF8(name, "")
+}
 
 // withOptions adds a meta-call's options to its `_meta`. One that says another
 // thing than `_meta` does is refused: nobody can tell which was meant.
@@ -147,8 +159,7 @@ func withOptions(in *Input, plan *Plan, options json.RawMessage) *broker.Refusal
 	for i, o := range given {
 		key, known := optionKeys[o.Name]
 		if !known {
-			name := strings.NewReplacer("~", "~0", "/", "~1").Replace(o.Name[:min(len(o.Name), maxOptionEcho)])
-			return unfit(plan, "/options/"+strings.ToValidUTF8(name, ""), "additionalProperties", "one of "+strings.Join(slices.Sorted(maps.Keys(optionKeys)), ", "))
+			return unfit(plan, "/options/"+pointed(o.Name), "additionalProperties", "one of "+strings.Join(slices.Sorted(maps.Keys(optionKeys)), ", "))
 		}
 		twice := func(m shape.Member) bool { return m.Name == o.Name && string(m.Value) != string(o.Value) }
 		other := func(m shape.Member) bool { return m.Name == key && string(m.Value) != string(o.Value) }

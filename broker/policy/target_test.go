@@ -1,14 +1,17 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/condition"
+	"berth/broker/policy/proof"
 )
 
 // passing is a catalog with the two verbs that pass calls on, one verb of each
@@ -70,7 +73,7 @@ func TestAMetaCallIsItsTargets(t *testing.T) {
 			if codeOf(no) != codeOf(also) || (no != nil && string(no.JSON()) != string(also.JSON())) {
 				t.Errorf("%s %s: %v and %v", name, arguments, no, also)
 			}
-			if no == nil && (through.Verb != direct.Verb || through.Effects != direct.Effects || string(through.Arguments) != string(direct.Arguments) ||
+			if no == nil && (through.Verb != direct.Verb || through.Effects != direct.Effects || string(through.Arguments) != cmp.Or(string(direct.Arguments), "{}") ||
 				through.Digest != direct.Digest || through.Lane != direct.Lane || through.Via != "call_write" || direct.Via != catalog.ViaDirect) {
 				t.Errorf("%s %s: %+v and %+v", name, arguments, direct, through)
 			}
@@ -138,6 +141,7 @@ func TestWhatAMetaCallIsRefusedFor(t *testing.T) {
 		"the same option in _meta":     {`{"name":"fs__read","options":{"idempotencyKey":"a"}}`, `{"berth/idempotencyKey":"a"}`, ""},
 		"a budget that is none":        {`{"name":"fs__read","options":{"resultTokens":"many"}}`, ``, broker.CodeInvalidArgument},
 		"an option of nobody's":        {`{"name":"fs__read","options":{"resultTokns":1}}`, ``, broker.CodeInvalidArgument},
+		"what belongs into arguments":  {`{"name":"fs__read","path":"a"}`, ``, broker.CodeInvalidArgument},
 		"arguments twice":              {`{"name":"fs__read","arguments":{},"arguments":{}}`, ``, broker.CodeInvalidArgument},
 		"a misfit of nobody's":         {`{"name":"fs__raed","arguments":"{}"}`, ``, broker.CodeVerbUnknown},
 		"absent arguments and options": {`{"name":"mcp__berth__fs__read","arguments":null,"options":null}`, ``, ""},
@@ -159,6 +163,8 @@ func TestAWrongOptionIsNamedWhereItStands(t *testing.T) {
 		{"call_read", `{"name":"fs__read","options":{"expectedRuntimeId":""}}`, ``, "/options/expectedRuntimeId", "type"},
 		{"call_read", `{"name":"fs__read","options":{"resultTokns":600}}`, ``, "/options/resultTokns", "additionalProperties"},
 		{"call_read", `{"name":"fs__read","arguments":"{}"}`, ``, "/arguments", "type"},
+		{"call_read", `{"name":"fs__read","path":"a"}`, ``, "/path", "additionalProperties"},
+		{"call_write", `{"name":"fs__write","a/b~c":1,"arguments":{}}`, ``, "/a~1b~0c", "additionalProperties"},
 		{"call_read", `{"name":"fs__read","arguments":{},"arguments":{}}`, ``, "/arguments", "unique"},
 	} {
 		_, no := checkIn(t, s, catalog.Limit{}, tt.name, tt.arguments, tt.meta)
@@ -171,4 +177,48 @@ func TestAWrongOptionIsNamedWhereItStands(t *testing.T) {
 		!strings.Contains(string(no.NativeJSON()), `"Violations":[{"Path":"/name","Problem":"required: wanted a value"}]`) {
 		t.Errorf("%v", no)
 	}
+}
+
+// TestARefusalNamesTheVerbAsItsCallerHasIt: the canonical name is unknown in a
+// backend's own profile.
+func TestARefusalNamesTheVerbAsItsCallerHasIt(t *testing.T) {
+	own, _ := passing(t).Profile("fs")
+	pinned, _ := catalog.Build(1, []catalog.Source{{Backend: "fs", Listed: true, Rules: catalog.Rules{Pin: true},
+		Tools:    []broker.Tool{{Name: "write", Raw: json.RawMessage(`{"name":"write","inputSchema":{"type":"object"}}`)}},
+		Accepted: []broker.Tool{{Name: "write", Raw: json.RawMessage(`{"name":"write","description":"Was.","inputSchema":{"type":"object"}}`)}}}})
+	changed, _ := pinned.Profile("fs")
+	for _, tt := range []struct {
+		name, called string
+		profile      *catalog.Profile
+		gate         Gate
+		code         broker.Code
+	}{
+		{"no call is permitted", "write", own.Limited(catalog.Limit{All: true}), nil, broker.CodeReadOnly},
+		{"this call is not", "edit", own.Limited(catalog.Limit{All: true}), nil, broker.CodeReadOnly},
+		{"another entry than was accepted", "write", changed, nil, broker.CodeVerbChanged},
+		{"a target that was not read", "write", own, unread(passing(t)), broker.CodeTargetsNotReady},
+	} {
+		_, no := Check(Input{Profile: tt.profile, Principal: broker.LocalOperator, Name: tt.called, Arguments: json.RawMessage(`{"path":"/a"}`), Gate: tt.gate})
+		if codeOf(no) != tt.code || no.Detail["verb"] != tt.called || strings.Contains(no.Message, "fs__") {
+			t.Errorf("%s: %v", tt.name, no)
+		}
+	}
+}
+
+// gate is one that nobody has passed.
+type gate struct {
+	rules *proof.Rules
+	marks *proof.Marks
+}
+
+func (g gate) Rules() *proof.Rules { return g.rules }
+
+func (g gate) Look(_ string, who proof.Caller, d proof.Demand) []proof.Unproven {
+	return g.marks.Look(time.Time{}, who, d)
+}
+
+func unread(s *catalog.Snapshot) Gate {
+	rules, _ := proof.Compile(proof.Config{Kinds: map[string]proof.Kind{"file": {Canonical: "exact"}},
+		Needs: []proof.Need{{Verb: "fs__write", Kind: "file", Targets: []string{"args:/path"}}}}, s.Verbs())
+	return gate{rules, proof.NewMarks(rules.Kinds())}
 }

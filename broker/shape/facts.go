@@ -10,17 +10,17 @@ import (
 // number is measured, and null is what was not observed or did not happen.
 type CallFacts struct {
 	CallID string  `json:"call_id"`
-	Verb   string  `json:"verb"`  // canonical
+	Verb   Known   `json:"verb"`  // canonical
 	Alias  *string `json:"alias"` // the name used, if another
 	Via    Via     `json:"via"`
 
-	Backend   string  `json:"backend"`
+	Backend   Known   `json:"backend"`
 	RuntimeID *string `json:"runtime_id"`
 	Profile   *string `json:"profile"`
 	Catalog   *string `json:"catalog"` // of this session's list as it is now
 
 	Effects       []string `json:"effects"` // as judged for these arguments; nil: they were not
-	EffectsSource string   `json:"effects_source"`
+	EffectsSource Known    `json:"effects_source"`
 	ReadOnly      bool     `json:"read_only"` // the session's mode
 
 	QueueMS *int64  `json:"queue_ms"`
@@ -33,6 +33,18 @@ type CallFacts struct {
 
 	Next     []Next   `json:"next"` // at most MaxNext
 	Warnings []string `json:"warnings"`
+}
+
+// Known is a text that is null as long as it is not known: the verb of a name that
+// reaches none.
+type Known string
+
+// MarshalJSON gives null for the empty text.
+func (k Known) MarshalJSON() ([]byte, error) {
+	if k == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(k))
 }
 
 // Via is how a verb was reached.

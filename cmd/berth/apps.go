@@ -41,12 +41,15 @@ func appSource(s *localapp.Surface, backend string, readOnly bool, settings conf
 
 // appContract is what the catalog knows of a surface besides its verbs.
 func appContract(s *localapp.Surface) *catalog.Surface {
-	contract := &catalog.Surface{Name: s.Name, Follows: map[string]*broker.Follow{}, Records: map[string]catalog.Records{},
+	contract := &catalog.Surface{Name: s.Name, Follows: map[string]*broker.Follow{}, Records: map[string]catalog.Records{}, Examples: map[string]json.RawMessage{},
 		Refuse: func(verb string, r *broker.Refusal) json.RawMessage { return s.Refuse(verb, r) }}
 	for i := range s.Tools {
 		t := &s.Tools[i]
 		if t.Held {
 			contract.Held = append(contract.Held, t.Name)
+		}
+		if t.Example != nil {
+			contract.Examples[t.Name] = t.Example
 		}
 		if t.Records != nil {
 			contract.Records[t.Name] = catalog.Records{Split: t.Records, Fewer: t.Fewer}

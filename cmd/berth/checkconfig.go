@@ -12,6 +12,7 @@ import (
 	"berth/broker"
 	"berth/broker/catalog"
 	"berth/broker/catalog/parity"
+	"berth/broker/policy/proof"
 	"berth/journal"
 	"berth/transport/statedir"
 )
@@ -80,7 +81,15 @@ func (a *app) checkConfig(path string) (configReport, error) {
 	if err := b.addSources(&opts); err != nil {
 		return report, err
 	}
-	if err := actors.CheckCatalog(opts.Sources, opts.Catalog); err != nil {
+	snapshot, err := actors.CheckCatalog(opts.Sources, opts.Catalog)
+	if rules := b.proofs(); err == nil && rules != nil {
+		var faults []proof.Fault
+		faults, err = actors.CheckProofs(*rules, snapshot)
+		for _, f := range faults {
+			report.Notes = append(report.Notes, f.String()+".")
+		}
+	}
+	if err != nil {
 		return report, usage("The configuration is refused: " + sentence(err))
 	}
 	snapshot, quarantined, _ := parity.Build(0, opts.Sources, opts.Catalog)
@@ -147,6 +156,9 @@ func (a *app) storedCatalogs() (out map[string]broker.StoredCatalog, key []byte,
 	dir, err := statedir.Open(path) // it is there: its journal was read
 	if err != nil {
 		return nil, nil, err
+	}
+	if !dir.HasSessionKey() {
+		return nil, nil, errors.New("there is no session key, by which they are known again")
 	}
 	if key, err = dir.SessionKey(); err != nil {
 		return nil, nil, err

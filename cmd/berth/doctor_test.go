@@ -161,6 +161,11 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 			must(s.t, os.WriteFile(path, []byte(`{"berth": {"profiles": {"p": {"select": [{"verb": "*"}], "required": ["no_such_verb"]}}}}`), 0o600))
 			s.args = []string{"--config", path}
 		}, "configuration", severeError, "no_such_verb", "berth check-config"},
+		{"a configuration whose rules for proofs are wrong", func(s *sick) {
+			path := filepath.Join(s.home, "bad.json")
+			must(s.t, os.WriteFile(path, []byte(`{"berth": {"proofs": {"enabled": true, "needs": [{"verb": "b__write", "kind": "none", "targets": ["args:/path"]}]}}}`), 0o600))
+			s.args = []string{"--config", path}
+		}, "configuration", severeError, "there is no kind", "berth check-config"},
 		{"a configuration that is not named", func(s *sick) { s.args = nil }, "configuration", severeUnknown, "not known", "--config"},
 		{"jobs that are old", func(s *sick) { s.journalWith(old(48 * time.Hour)) }, "jobs", severeWarning, "job_old_0 (b__work) was submitted 2d ago", "berth jobs explain job_old_0"},
 		{"more old jobs than are named", func(s *sick) { s.journalWith(old(48 * time.Hour)) }, "jobs", severeWarning, "2 more jobs", "berth jobs list"},

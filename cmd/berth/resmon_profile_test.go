@@ -178,6 +178,41 @@ func TestInTheMergedProfileTheVerbsAreTheSame(t *testing.T) {
 	merged.call("resmon__get_routine", map[string]any{"routine_id": "x"}).refused("invalid_argument")
 }
 
+// TestAMinimalCallIsOneThatTheAppTakes: what describe and an error offer as a valid
+// call is refused for nothing but that there is no such item.
+func TestAMinimalCallIsOneThatTheAppTakes(t *testing.T) {
+	t.Parallel()
+	h := newHall(t, map[string]any{"resmon": appEntry(resmontest.Run(t, resmontest.Options{Data: resmontest.Small}), nil)}, nil)
+	c := h.caller("full", handshake)
+	for _, tool := range readTools(t, h.caller("resmon", handshake).want("tools/list", nil)) {
+		name := "resmon__" + tool.Name
+		var told struct {
+			Structured struct {
+				Verbs []struct {
+					Minimal json.RawMessage `json:"minimal_call"`
+				}
+			} `json:"structuredContent"`
+		}
+		raw := c.want("tools/call", map[string]any{"name": "describe", "arguments": map[string]any{"names": []string{name}}})
+		if err := json.Unmarshal(raw, &told); err != nil || len(told.Structured.Verbs) != 1 || string(told.Structured.Verbs[0].Minimal) == "null" {
+			t.Errorf("%s has no minimal call: %v %s", name, err, raw)
+			continue
+		}
+		offered := told.Structured.Verbs[0].Minimal
+		var got struct {
+			Content []struct{ Text string }
+			IsError bool
+		}
+		raw = c.want("tools/call", map[string]any{"name": name, "arguments": offered})
+		if err := json.Unmarshal(raw, &got); err != nil || len(got.Content) == 0 {
+			t.Fatalf("%v %s", err, raw)
+		}
+		if got.IsError && !strings.Contains(got.Content[0].Text, `"error":"not_found"`) {
+			t.Errorf("%s %s: %s", name, offered, got.Content[0].Text)
+		}
+	}
+}
+
 func TestEveryRefusalIsAResultOfTheSurface(t *testing.T) {
 	t.Parallel()
 	f := resmontest.Run(t, resmontest.Options{Data: resmontest.Small})

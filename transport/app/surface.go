@@ -70,6 +70,9 @@ type Tool struct {
 	// Tells names the tool that shows whether a write took effect after all.
 	Tells string
 
+	// Example are arguments that the tool takes, where the smallest that its
+	// schema admits are refused; nil: those are taken.
+	Example json.RawMessage
 	// First looks at the arguments as they came, before anything else does.
 	First func(arguments Object) *Problem
 	Run   Run

@@ -199,7 +199,7 @@ func (s *Server) do(ctx context.Context, x *exchange, c aimed) []byte {
 		ID: c.id, Principal: rq.principal, Backend: verb.Backend, Verb: verb.Name, Effects: plan.Effects,
 		Lane: plan.Lane, Seats: max(1, verb.Seats),
 		Method: "tools/call", Params: upstreamParams(c.tc, plan),
-		WantProgress: x.progress != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID, Client: rq.client,
+		WantProgress: x.progress != nil, ExpectedRuntimeID: plan.ExpectedRuntimeID, Client: rq.client, Pinned: verb.Pinned(),
 		Origin: broker.Origin{Profile: c.profile, Holder: rq.holder(), Participant: rq.participant}, Share: rq.caller.ShareOf(verb.Backend),
 	}
 	if plan.Proving != nil {
@@ -251,9 +251,6 @@ func (s *Server) promoteAfter(rq *request, verb *catalog.Verb) time.Duration {
 func upstreamParams(tc toolCall, plan policy.Plan) json.RawMessage {
 	if tc.name != plan.Verb.Upstream {
 		tc.params.Set("name", jsonrpc.Quote(plan.Verb.Upstream))
-	}
-	if plan.Via != catalog.ViaDirect && plan.Arguments == nil {
-		tc.params.Delete("arguments") // they were the meta-call's
 	}
 	if plan.Arguments != nil && !bytes.Equal(plan.Arguments, tc.arguments) {
 		tc.params.Set("arguments", plan.Arguments)

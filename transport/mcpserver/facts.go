@@ -208,7 +208,7 @@ func (s *Server) released(rq *request, job broker.Job) *actors.Shown {
 // withFacts adds the broker's facts to a result, where it has a place for them.
 // shaped is nil for what the broker itself wrote.
 func (s *Server) withFacts(c aimed, result json.RawMessage, reply actors.Reply, shaped *shape.Shaped) json.RawMessage {
-	if transparent(c.profile) || c.plan.Called == nil {
+	if transparent(c.profile) {
 		return result
 	}
 	marked, err := result, error(nil)
@@ -240,7 +240,7 @@ func (c aimed) facts(reply actors.Reply, shaped *shape.Shaped) shape.CallFacts {
 		v = c.plan.Called // its target is not there
 	}
 	if v != nil {
-		f.Verb, f.Backend, f.EffectsSource = v.Name, v.Backend, v.EffectsSource
+		f.Verb, f.Backend, f.EffectsSource = shape.Known(v.Name), shape.Known(v.Backend), shape.Known(v.EffectsSource)
 		if c.plan.Judged {
 			f.Effects = c.plan.Effects.Names()
 		}

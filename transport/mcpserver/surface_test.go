@@ -100,7 +100,8 @@ func TestASurfaceWritesEveryRefusal(t *testing.T) {
 				status, body := ask(t, f, tt.path, "127.0.0.1:1", stateless, nil, "tools/call", tt.params)
 				want := string(shape.ToolResult(json.RawMessage(tt.want), true))
 				want = want[:len(want)-1]
-				if known := !strings.Contains(tt.want, "verb_unknown"); strings.Contains(body, `"berth/call":{"call_id":`) != known {
+				nobodys := strings.Contains(body, `"verb":null,"alias":null,"via":"direct","backend":null,`)
+				if !strings.Contains(body, `"berth/call":{"call_id":`) || nobodys != strings.Contains(tt.want, "verb_unknown") {
 					t.Errorf("%s (stateless %v): the facts of a call: %s", tt.name, stateless, body)
 				}
 				if status != http.StatusOK || !strings.Contains(body, want) {

@@ -233,7 +233,7 @@ func (a *api) request(caller broker.Caller, c CallRequest, plan policy.Plan) act
 			ID: a.CallID(), Principal: caller.Principal, Backend: verb.Backend, Verb: verb.Name,
 			Effects: plan.Effects, Lane: plan.Lane, Seats: max(1, verb.Seats),
 			Method: "tools/call", Params: params(verb.Upstream, plan.Arguments),
-			ExpectedRuntimeID: plan.ExpectedRuntimeID, Share: caller.ShareOf(verb.Backend),
+			ExpectedRuntimeID: plan.ExpectedRuntimeID, Share: caller.ShareOf(verb.Backend), Pinned: verb.Pinned(),
 		},
 		PromoteAfter: a.PromoteAfter, Long: plan.Long,
 		IdempotencyKey: plan.IdempotencyKey, Digest: plan.Digest, Held: verb.Held,

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 )
 
 const (
@@ -132,6 +133,12 @@ func (d *Dir) newToken() (string, error) {
 		return "", fmt.Errorf("token: %w", err)
 	}
 	return token, nil
+}
+
+// HasSessionKey says whether there is a key to give, for who must not make one.
+func (d *Dir) HasSessionKey() bool {
+	_, err := os.Stat(d.Path(sessionFile))
+	return err == nil
 }
 
 // SessionKey gives the 32 bytes that sign session ids. A missing key is minted,

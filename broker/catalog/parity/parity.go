@@ -223,7 +223,7 @@ func (c *checker) arguments() {
 		if err != nil {
 			continue // it is served unchecked, and Notes says so
 		}
-		args, err := minimal.Call(s)
+		args, err := v.Minimal()
 		switch {
 		case err != nil && v.Native:
 			c.say("P5", v, "%s: it has %v", catalog.CodeMinimalInvalid, err)

@@ -3,8 +3,10 @@ package meta
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"berth/broker"
@@ -94,7 +96,11 @@ func (f *Family) answering(answer func(*Family, ask) (any, *broker.Refusal)) fun
 
 // decode reads arguments that their schema admits.
 func decode(raw json.RawMessage, into any) *broker.Refusal {
-	if err := json.Unmarshal(raw, into); err != nil {
+	err := json.Unmarshal(raw, into)
+	if number := (*json.UnmarshalTypeError)(nil); errors.As(err, &number) {
+		return misfit("/"+strings.ToLower(strings.ReplaceAll(number.Field, ".", "/")), "type: wanted a number that is not as large")
+	}
+	if err != nil {
 		return misfit("", "type: wanted arguments that fit the schema")
 	}
 	return nil

@@ -31,16 +31,30 @@ var actions = map[string]string{
 	unverified: "Nothing is proved. Give the codes that end the first and the last description of the list as canary, or the names that you see as available_tools.",
 }
 
-// withoutWrite takes call_write out of an action.
-var withoutWrite = strings.NewReplacer(" or "+CallWrite, "", " and "+CallWrite, "")
+// What takes one way to the other verbs out of an action, or both.
+var (
+	withoutWrite = strings.NewReplacer(" or "+CallWrite, "", " and "+CallWrite, "")
+	withoutRead  = strings.NewReplacer(CallRead+" or ", "", CallRead+" and ", "")
+	withoutBoth  = strings.NewReplacer("Reach others with "+CallRead+" and "+CallWrite+", or connect", "Connect")
+)
 
 // action is what a caller of this profile does next: it names no verb that is
-// not there for him.
-func action(p *catalog.Profile, verdict string) string {
-	if _, seen := p.Named(CallWrite); !seen {
-		return withoutWrite.Replace(actions[verdict])
+// not there for him, or that he says his host does not show.
+func action(p *catalog.Profile, verdict string, missing []string) string {
+	lacks := func(name string) bool {
+		_, seen := p.Named(name)
+		return !seen || slices.Contains(missing, name)
 	}
-	return actions[verdict]
+	text := actions[verdict]
+	switch read, write := lacks(CallRead), lacks(CallWrite); {
+	case read && write:
+		return withoutBoth.Replace(text)
+	case read:
+		return withoutRead.Replace(text)
+	case write:
+		return withoutWrite.Replace(text)
+	}
+	return text
 }
 
 var nonClaims = []string{"Berth cannot see what the harness shows to its model; only echoed codes and direct calls are proof."}
@@ -111,7 +125,7 @@ func (f *Family) handshake(a ask) (any, *broker.Refusal) {
 	if surface.Degraded {
 		out.TrustMode = "degraded_host_tool_surface"
 	}
-	out.NextAction, out.ToolSurface = action(a.profile, out.Verdict), surface
+	out.NextAction, out.ToolSurface = action(a.profile, out.Verdict, surface.Missing), surface
 
 	if len(j.unknown) > 0 {
 		out.Warnings = append(out.Warnings, "unknown_names")

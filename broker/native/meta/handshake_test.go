@@ -17,10 +17,14 @@ type shaken struct {
 	TrustMode   string `json:"trust_mode"`
 	Warnings    []string
 	Repair      []string
+	NextAction  string `json:"next_action"`
 	Catalog     string
 	ToolSurface ToolSurface `json:"tool_surface"`
 	Evidence    struct {
-		Served    *servedEvidence
+		Served  *servedEvidence
+		Claimed struct {
+			ForeignNames int `json:"foreign_names"`
+		}
 		Exercised []string
 	}
 }
@@ -36,6 +40,52 @@ func (r *rig) shake(arguments string) (s shaken) {
 func quoted(names []string) string {
 	raw, _ := json.Marshal(names)
 	return string(raw)
+}
+
+// others are names of other servers' tools.
+func others(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = "other__" + strconv.Itoa(i)
+	}
+	return out
+}
+
+func TestTheNextActionNamesNothingThatIsMissing(t *testing.T) {
+	r := newRig(t, upstream("fs", catalog.Rules{}, "read_file"))
+	for missing, want := range map[string]string{
+		`["help"]`:                    "Do not rely on the tools that are missing. Reach others with call_read and call_write, or connect to a smaller profile.",
+		`["call_write"]`:              "Do not rely on the tools that are missing. Reach others with call_read, or connect to a smaller profile.",
+		`["call_read"]`:               "Do not rely on the tools that are missing. Reach others with call_write, or connect to a smaller profile.",
+		`["call_read", "call_write"]`: "Do not rely on the tools that are missing. Connect to a smaller profile.",
+	} {
+		if got := r.shake(`{"missing_tools":` + missing + `}`).NextAction; got != want {
+			t.Errorf("%s: %s", missing, got)
+		}
+	}
+}
+
+func TestANumberThatIsTooLargeIsRefusedByItsName(t *testing.T) {
+	r := newRig(t)
+	for verb, member := range map[string]string{Handshake: "observed_tool_count", More: "offset"} {
+		var refused struct{ Violations []struct{ Path string } }
+		if !r.call(verb, `{"handle":"m_x","`+member+`":1e300}`, &refused) || len(refused.Violations) != 1 || refused.Violations[0].Path != "/"+member {
+			t.Errorf("%s: %+v", verb, refused)
+		}
+	}
+}
+
+// TestAClaimIsReadInOnePass: a name is looked up behind each of the places where a
+// prefix may end; one that is nothing but such places must not take for ever.
+func TestAClaimIsReadInOnePass(t *testing.T) {
+	r := newRig(t, upstream("fs", catalog.Rules{}, "read_file"))
+	long := strings.Repeat("/", 1<<20)
+	if got := r.shake(`{"available_tools":["` + long + `","` + long + `find"]}`); got.Evidence.Claimed.ForeignNames != 2 || got.ToolSurface.Present[Find] == nil || *got.ToolSurface.Present[Find] {
+		t.Errorf("%d names of others, find there: %v", got.Evidence.Claimed.ForeignNames, got.ToolSurface.Present[Find])
+	}
+	if got := r.shake(`{"available_tools":` + quoted(others(5000)) + `}`); got.Evidence.Claimed.ForeignNames != 5000 {
+		t.Errorf("%d names of others", got.Evidence.Claimed.ForeignNames)
+	}
 }
 
 func TestTheVerdictIsWhatTheEvidenceCarries(t *testing.T) {
@@ -63,6 +113,7 @@ func TestTheVerdictIsWhatTheEvidenceCarries(t *testing.T) {
 		{"one named as missing", `{"missing_tools":["berth.find"]}`, degraded, "degraded"},
 		{"missing beats proof", fmt.Sprintf(`{"canary":{"head":%q,"tail":%q},"missing_tools":["find"]}`, head, tail), degraded, "degraded"},
 		{"another verb missing", `{"missing_tools":["fs__read_file"]}`, unverified, "unverified"},
+		{"every required name behind thousands of others", `{"available_tools":` + quoted(append(others(5000), required...)) + `}`, claimedAll, "ok"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := r.shake(tt.arguments)
@@ -97,14 +148,14 @@ func TestTheNextActionNamesOnlyWhatIsThere(t *testing.T) {
 	for verdict := range actions {
 		for name, p := range map[string]*catalog.Profile{"all": all, "read-only": all.Limited(catalog.Limit{All: true})} {
 			for _, verb := range []string{CallRead, CallWrite, Find} {
-				if _, there := p.Named(verb); !there && strings.Contains(action(p, verdict), verb) {
-					t.Errorf("%s, %s: %s", verdict, name, action(p, verdict))
+				if _, there := p.Named(verb); !there && strings.Contains(action(p, verdict, nil), verb) {
+					t.Errorf("%s, %s: %s", verdict, name, action(p, verdict, nil))
 				}
 			}
 		}
 	}
-	if !strings.Contains(action(all, proved), CallWrite) {
-		t.Errorf("%s", action(all, proved))
+	if !strings.Contains(action(all, proved, nil), CallWrite) {
+		t.Errorf("%s", action(all, proved, nil))
 	}
 }
 

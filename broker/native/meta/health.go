@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"slices"
+
 	"berth/broker"
 	"berth/broker/catalog"
 )
@@ -22,12 +24,20 @@ type backendState struct {
 	RuntimeID    *string `json:"runtime_id"` // null: it has none, or none runs
 }
 
-// health tells how the broker is, and of each backend of which its caller may see
-// a verb, whether he may call it now or not.
+// reached lists, in byte order, the backends of which a caller may see a verb, now
+// or when they have listed what they have.
+func reached(p *catalog.Profile) []string {
+	names := slices.Concat(p.Backends(), p.Unseen())
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// health tells how the broker is, and of each backend that its caller may reach a
+// verb of, whether he may call it now or not.
 func (f *Family) health(a ask) (any, *broker.Refusal) {
 	out := healthy{Status: "ok", Version: f.opts.Version, Uptime: int64(a.now.Sub(f.opts.Started).Seconds()), Profile: a.profile.Name(),
 		Catalog: a.profile.Fingerprint(), Generation: a.profile.Generation(), Backends: []backendState{}, Surface: f.Surface(a.profile, a.holder)}
-	for _, name := range a.profile.Backends() {
+	for _, name := range reached(a.profile) {
 		b := backendState{Name: name, Availability: "ready"}
 		if f.opts.Standing != nil {
 			var id string

@@ -81,14 +81,16 @@ func (w *view) Verb(doc int) help.Verb {
 	return out
 }
 
-// Backend gives the state of a backend of which the caller may see a verb.
+// Backend gives the state of a backend that the caller may reach a verb of.
 func (w *view) Backend(name string) (string, bool) {
-	for _, e := range w.ask.profile.Reach() {
-		if e.Verb.Backend == name {
-			return w.family.availability(e.Verb), true
-		}
+	if !slices.Contains(reached(w.ask.profile), name) {
+		return "", false
 	}
-	return "", false
+	if w.family.opts.Standing == nil {
+		return "ready", true
+	}
+	state, _ := w.family.opts.Standing(name)
+	return state, true
 }
 
 // inputs lists the required properties of a schema, with what it says of them.

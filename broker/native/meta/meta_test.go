@@ -339,3 +339,29 @@ func TestEverythingIsFoundInTheEssentialTier(t *testing.T) {
 		}
 	}
 }
+
+// TestABackendThatNeverListedAnythingIsNoSecret: a call of one of its names is told
+// how it stands, and so are health and help.
+func TestABackendThatNeverListedAnythingIsNoSecret(t *testing.T) {
+	r := newRig(t, upstream("files", catalog.Rules{}, "read"), catalog.Source{Backend: "gone"})
+	r.family.opts.Standing = func(backend string) (string, string) {
+		return map[string]string{"gone": "down"}[backend], ""
+	}
+	var health struct {
+		Status   string
+		Backends []struct{ Name, Availability string }
+	}
+	if r.call(Health, `{}`, &health) || health.Status != "degraded" || !slices.Contains(health.Backends, struct{ Name, Availability string }{"gone", "down"}) {
+		t.Errorf("%+v", health)
+	}
+	var helped struct {
+		Found   bool
+		Backend struct{ Name, State string }
+	}
+	if r.call(Help, `{"name":"gone"}`, &helped) || !helped.Found || helped.Backend.State != "down" {
+		t.Errorf("%+v", helped)
+	}
+	if r.call(Help, `{"name":"nobody"}`, &helped) || helped.Found {
+		t.Errorf("%+v", helped)
+	}
+}

@@ -39,8 +39,10 @@ type claim struct {
 
 // The bounds of what is looked at and repeated of a claim.
 const (
-	maxClaimed = 4096
-	maxSample  = 10
+	// maxClaim is the longest name that is looked up, in bytes: over any that is
+	// listed, with what a harness puts before it.
+	maxClaim  = 256
+	maxSample = 10
 )
 
 // judged is a claim against the catalog.
@@ -56,7 +58,7 @@ type judged struct {
 func judge(p *catalog.Profile, c claim) judged {
 	j := judged{available: map[string]bool{}, missing: map[string]bool{}}
 	read := func(names []string, into map[string]bool) {
-		for _, name := range names[:min(len(names), maxClaimed)] {
+		for _, name := range names {
 			outward, ours := claimed(p, name)
 			switch {
 			case outward != "":
@@ -80,6 +82,9 @@ func judge(p *catalog.Profile, c claim) judged {
 // claimed finds the verb of a name as a harness shows it, with or without what
 // it puts before names. ours says that the name has the broker's own form.
 func claimed(p *catalog.Profile, name string) (outward string, ours bool) {
+	if len(name) > maxClaim {
+		return "", false
+	}
 	if v, ok := p.Named(name); ok {
 		return p.Outward(v), true
 	}

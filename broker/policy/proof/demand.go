@@ -33,6 +33,7 @@ type Unproven struct {
 // Demand is what a call has to prove.
 type Demand struct {
 	Verb    string // canonical
+	Called  string // as its caller's list has it; empty: the same
 	Targets []Target
 	// Faults are targets that nothing can prove; with one the call is refused.
 	Faults []Unproven

@@ -265,6 +265,19 @@ func TestNoTargetIsNoProof(t *testing.T) {
 	}
 }
 
+// TestAClosedVerbIsSaidToBeGrantedByNothing: where no target is named, or none can
+// be told, nothing that is read lets the call through.
+func TestAClosedVerbIsSaidToBeGrantedByNothing(t *testing.T) {
+	c := filesystem(t)
+	c.Needs = append(c.Needs, Need{Verb: "fs__sync", Kind: "file-read"}, Need{Verb: "fs__edit_file", Kind: "file-read", Targets: []string{"args:/none"}})
+	r, _ := Compile(c, verbs(t))
+	for verb, open := range map[string]bool{"fs__write_file": true, "fs__sync": false, "fs__edit_file": false} {
+		if needs := r.Needs(verb); len(needs) != 1 || (len(needs[0].GrantedBy) > 0) != open {
+			t.Errorf("%s: %+v", verb, needs)
+		}
+	}
+}
+
 func TestTargetsHaveOneSpelling(t *testing.T) {
 	for _, tt := range []struct {
 		canonical, base, value, want string // empty: none

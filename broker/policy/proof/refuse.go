@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
@@ -62,6 +63,7 @@ type Call struct {
 // which name and how the caller may call a verb (direct, call_read, call_write),
 // if at all.
 func (r *Rules) Refuse(d Demand, unproven []Unproven, callable func(*catalog.Verb) (name, via string, ok bool)) *broker.Refusal {
+	verb := cmp.Or(d.Called, d.Verb)
 	shown := []shownTarget{}
 	repairs := []Call{}
 	kind, named, grantable := "", 0, false
@@ -97,15 +99,15 @@ func (r *Rules) Refuse(d Demand, unproven []Unproven, callable func(*catalog.Ver
 	var message string
 	switch {
 	case named < len(unproven): // some fault
-		message = fmt.Sprintf("The targets of %s cannot be told from its arguments, so nobody can have seen them.", d.Verb)
+		message = fmt.Sprintf("The targets of %s cannot be told from its arguments, so nobody can have seen them.", verb)
 		then = "name every target, or use another verb"
 		if len(repairs) > 0 {
 			then = "name every target, and repeat the call"
 		}
 	case total == 1:
-		message = fmt.Sprintf("The target of %s %s.", d.Verb, lacking(reasons, false))
+		message = fmt.Sprintf("The target of %s %s.", verb, lacking(reasons, false))
 	default:
-		message = fmt.Sprintf("%d of %d targets of %s %s.", named, total, d.Verb, lacking(reasons, named > 1))
+		message = fmt.Sprintf("%d of %d targets of %s %s.", named, total, verb, lacking(reasons, named > 1))
 	}
 	if len(repairs) == 0 && named > 0 {
 		if grantable {
@@ -114,7 +116,7 @@ func (r *Rules) Refuse(d Demand, unproven []Unproven, callable func(*catalog.Ver
 			message += " No verb grants this kind of proof."
 		}
 	}
-	return broker.Refuse(broker.CodeTargetsNotReady, message, map[string]any{"verb": d.Verb, "kind": kind, "targets": total,
+	return broker.Refuse(broker.CodeTargetsNotReady, message, map[string]any{"verb": verb, "kind": kind, "targets": total,
 		"unproven": shown, "repair": repairs, "then": then})
 }
 

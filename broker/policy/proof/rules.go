@@ -73,10 +73,23 @@ type Fault struct {
 	Verb   string // the verb concerned; empty for the rule itself
 	Code   string
 	Reason string // one sentence
-	// Noted faults leave the rule as it is: nothing that it names is there (yet).
-	// Any other must refuse the configuration; a rule that has one refuses what it
-	// guards, and grants nothing.
-	Noted bool
+	// Noted faults leave the rule as it is: nothing that Pattern names is there
+	// (yet). A rule that has any other refuses what it guards, and grants nothing.
+	Noted   bool
+	Pattern string
+}
+
+// Refuses reports whether a configuration with this fault is refused: the rules
+// themselves are wrong. A pointer that names nothing in a schema is not of that
+// kind, because the backend may have changed it since.
+func (f Fault) Refuses() bool { return f.Code == FaultInvalid || f.Code == FaultKindSplit }
+
+func (f Fault) String() string {
+	about := "proofs: " + f.Where
+	if f.Verb != "" {
+		about += " (" + f.Verb + ")"
+	}
+	return about + ": " + f.Code + ": " + f.Reason
 }
 
 // Rules are the configuration, judged against one catalog.
@@ -167,7 +180,7 @@ func (j *judge) selected(where, glob string) []*catalog.Verb {
 		}
 	}
 	if len(out) == 0 {
-		j.faults = append(j.faults, Fault{Where: where, Code: FaultNothing, Reason: fmt.Sprintf("%q selects no verb of the catalog", glob), Noted: true})
+		j.faults = append(j.faults, Fault{Where: where, Code: FaultNothing, Reason: fmt.Sprintf("%q selects no verb of the catalog", glob), Noted: true, Pattern: glob})
 	}
 	return out
 }
@@ -302,7 +315,7 @@ func quote(s string) string {
 // Needed is a kind of proof that a verb needs, and the verbs that give one.
 type Needed struct {
 	Kind      string
-	GrantedBy []string // canonical names, in order of configuration
+	GrantedBy []string // canonical names, in order of configuration; empty: it is closed
 }
 
 // Needs lists what a verb needs, for those who describe it.
@@ -316,11 +329,16 @@ func (r *Rules) Needs(verb string) (out []Needed) {
 		}
 		needed := Needed{Kind: n.kind}
 		for _, g := range r.repairs[n.kind] {
-			if !slices.Contains(needed.GrantedBy, g.verb.Name) {
+			if !slices.Contains(needed.GrantedBy, g.verb.Name) && !r.closed(verb, n.kind) {
 				needed.GrantedBy = append(needed.GrantedBy, g.verb.Name)
 			}
 		}
 		out = append(out, needed)
 	}
 	return out
+}
+
+// closed reports whether nothing that is shown lets a verb run.
+func (r *Rules) closed(verb, kind string) bool {
+	return slices.ContainsFunc(r.needs[verb], func(n need) bool { return n.kind == kind && (n.broken || len(n.targets) == 0) })
 }

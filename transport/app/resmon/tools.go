@@ -29,7 +29,8 @@ func newTools(walk int) []app.Tool {
 			About:  "Puts a routine on its schedule. Repeating it is no error.",
 			Params: []app.Param{routineID}},
 		{Name: "create_routine", Effects: broker.Write, Confirm: true, Tells: "list_routines", Run: createRoutine,
-			About: "Creates a routine, a search that can repeat on a schedule. It is created inactive: activate_routine starts the schedule. A warning in detail must be told to the user.",
+			About:   "Creates a routine, a search that can repeat on a schedule. It is created inactive: activate_routine starts the schedule. A warning in detail must be told to the user.",
+			Example: json.RawMessage(`{"keywords":["<keyword>"],"name":"<name>","schedule":"0 6 * * *","sources":["arxiv"]}`),
 			Params: []app.Param{
 				{Name: "name", Kind: app.Text, Required: true},
 				{Name: "keywords", Kind: app.TextOrTexts, Required: true},
@@ -63,7 +64,8 @@ func newTools(walk int) []app.Tool {
 			About:  "Which keywords of its runs appear in a paper, where, and what resmon cannot verify. Most sources rank by relevance, so a paper that matches no keyword is expected and no fault; repeat what_resmon_cannot_see.",
 			Params: []app.Param{docID}},
 		{Name: "export_references", Run: exportReferences, Records: records, Fewer: "Or export fewer at once with doc_ids.",
-			About: "The references of a run, or of papers by id, as one text for a reference manager. Give exec_id or doc_ids, not both.",
+			About:   "The references of a run, or of papers by id, as one text for a reference manager. Give exec_id or doc_ids, not both.",
+			Example: json.RawMessage(`{"exec_id":0}`),
 			Params: []app.Param{
 				{Name: "exec_id", Kind: app.ID, About: execID.About},
 				{Name: "doc_ids", Kind: app.IDs},
@@ -124,7 +126,8 @@ func newTools(walk int) []app.Tool {
 			About:  "Runs a routine now, an inactive one too. Read queued before execution_id: at the run limit the run is queued and has no id yet. Poll get_execution; the run may end interrupted.",
 			Params: []app.Param{routineID}},
 		{Name: "run_sweep", Effects: broker.Exec, Confirm: true, Held: true, Tells: "list_executions", Run: runSweep, Tracks: tracks,
-			About: "Starts a search of sources and answers at once with its execution_id. Poll get_execution; the run may end interrupted, which means that resmon went away, not that the search failed.",
+			About:   "Starts a search of sources and answers at once with its execution_id. Poll get_execution; the run may end interrupted, which means that resmon went away, not that the search failed.",
+			Example: json.RawMessage(`{"query":"<query>","sources":["arxiv"]}`),
 			Params: []app.Param{
 				{Name: "query", Kind: app.Text, Required: true},
 				{Name: "sources", Kind: app.Texts, Required: true, About: slugs},
@@ -143,7 +146,8 @@ func newTools(walk int) []app.Tool {
 				{Name: "offset", Refused: "search_corpus takes no offset: give the next_cursor of one page as cursor to get the next."},
 			}},
 		{Name: "update_settings", Effects: broker.Write, Confirm: true, Tells: "The settings in the app", First: refuseCredentials, Run: updateSettings,
-			About: "Changes settings of one group and answers what moved. Where resmon sends, runs or writes things, what a model is told, and keys are changed in the app only. Give booleans as \"true\" or \"false\".",
+			About:   "Changes settings of one group and answers what moved. Where resmon sends, runs or writes things, what a model is told, and keys are changed in the app only. Give booleans as \"true\" or \"false\".",
+			Example: json.RawMessage(`{"group":"notifications","settings":{"notify_manual":"true"}}`),
 			Params: []app.Param{
 				{Name: "group", Kind: app.Word, Required: true, Words: groupNames},
 				{Name: "settings", Kind: app.Record, Required: true, Schema: json.RawMessage(`{"type":"object","additionalProperties":{"type":"string"}}`)},
