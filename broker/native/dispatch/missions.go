@@ -76,7 +76,6 @@ func stores(name string) []catalog.EffectRule {
 // The limits of what a caller says of a mission, in characters.
 const (
 	maxMissionTitle = 200
-	maxDescription  = 100_000
 	maxPersona      = 100
 	maxURL          = 2000
 )
@@ -105,8 +104,8 @@ func (a missionArguments) check() *broker.Refusal {
 	switch {
 	case tooLong(a.Title, maxMissionTitle) || blank(a.Title):
 		return invalid("title", fmt.Sprintf("is blank or longer than %d characters", maxMissionTitle))
-	case tooLong(a.Description, maxDescription) || blank(a.Description):
-		return invalid("description", fmt.Sprintf("is blank or longer than %d characters", maxDescription))
+	case tooLong(a.Description, dispatch.MaxText) || blank(a.Description):
+		return invalid("description", fmt.Sprintf("is blank or longer than %d characters", dispatch.MaxText))
 	case tooLong(a.Persona, maxPersona) || blank(a.Persona) || a.Persona != nil && strings.ContainsFunc(*a.Persona, unicode.IsControl):
 		return invalid("persona", "is blank, too long or holds a control character")
 	case a.Mode != "" && !a.Mode.Valid():
