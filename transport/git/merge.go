@@ -48,10 +48,31 @@ func (r *Repo) MergeInto(ctx context.Context, work *Repo, branch, commit, messag
 	if dirty {
 		return "", ErrDirty
 	}
+	if err := work.unmerged(ctx, commit); err != nil {
+		return "", err
+	}
 	if _, err := work.run(ctx, "fetch", "--quiet", "--no-tags", "--no-auto-gc", "--end-of-options", r.dir, commit); err != nil {
 		return "", err
 	}
 	return work.merge(ctx, commit, message)
+}
+
+// unmerged refuses a working directory in the middle of a merge, which need not
+// show in its files and would be taken back with ours when that fails. One of
+// commit itself is what an earlier try could not take back: it is now.
+func (r *Repo) unmerged(ctx context.Context, commit string) error {
+	of, err := r.run(ctx, "rev-parse", "--verify", "--quiet", "MERGE_HEAD")
+	var failed *Error
+	switch {
+	case errors.As(err, &failed) && failed.Detail == "": // there is none
+		return nil
+	case err != nil:
+		return err
+	case strings.TrimSpace(of) != commit:
+		return fmt.Errorf("%w: a merge is under way", ErrDirty)
+	}
+	_, err = r.run(ctx, "merge", "--abort")
+	return err
 }
 
 // MergeBare merges a commit into a branch of the bare repository, through a
