@@ -349,7 +349,7 @@ func TestMergesLandOrLeaveEverythingAsItWas(t *testing.T) {
 		theirs := y.do(y.origin, "commit-tree", "-p", "theirs", "-m", "theirs", "theirs^{tree}")
 		y.do(y.origin, "merge", "--quiet", "--no-commit", "-s", "ours", theirs)
 		next := y.commit(w, "d", "d")
-		if _, err := r.MergeInto(t.Context(), y.origin, "main", next, "land"); !errors.Is(err, ErrDirty) {
+		if _, err := r.MergeInto(t.Context(), y.origin, "main", next, "land"); !errors.Is(err, ErrMerging) {
 			t.Errorf("got %v", err)
 		}
 		if got := y.do(y.origin, "rev-parse", "MERGE_HEAD"); got != theirs {
