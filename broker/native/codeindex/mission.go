@@ -171,6 +171,8 @@ func missionArguments(raw json.RawMessage) (args missionAsk, not *notAvailable) 
 		return args, because(notValid, "missionId is missing: name your mission.")
 	case args.Query == "":
 		return args, because(notValid, "query is missing: say what to look for.")
+	case !known(args.Language):
+		return args, because(notValid, "language is none that the index knows; it knows "+strings.Join(Languages(), ", ")+".")
 	}
 	return args, nil
 }

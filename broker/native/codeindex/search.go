@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	"berth/broker"
+	"berth/broker/catalog/schema"
 	"berth/broker/dispatch"
 	"berth/broker/native"
 )
@@ -76,6 +78,9 @@ func (f *Family) searchVerb(ctx context.Context, ask native.Ask) (any, error) {
 	if text == "" {
 		return nil, broker.Refuse(broker.CodeMissingQuery, "query is missing: say what to look for.", nil)
 	}
+	if !known(args.Language) {
+		return nil, schema.Violated(schema.Violation{Pointer: "/language", Rule: "enum", Wanted: "one of " + strings.Join(Languages(), ", ")})
+	}
 	limit := clamp(args.Limit, 10, 100)
 	status, err := f.status(ctx, v)
 	if err != nil {
@@ -116,6 +121,12 @@ func (f *Family) search(ctx context.Context, v dispatch.Vessel, s Status, q *Que
 		return nil, built, s, nil
 	}
 	return nil, built, s, err // another one has taken its place since
+}
+
+// known reports whether files can be of a language: a search in any other would
+// find nothing, as if there were no such code. An empty name is every language.
+func known(language string) bool {
+	return language == "" || slices.Contains(Languages(), strings.ToLower(language))
 }
 
 // filter narrows a search as a caller writes it.
