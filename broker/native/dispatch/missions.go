@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -383,7 +384,10 @@ func (f *Family) restartable(m dispatch.Mission, ask native.Ask) ([]planned, err
 	}
 	if m.DependsOn != nil {
 		dep, err := dispatch.Read[dispatch.Mission](f.store, *m.DependsOn)
-		if err != nil {
+		switch {
+		case errors.Is(err, broker.ErrRecordNotFound):
+			return nil, refuse("The mission that it depends on was deleted; dispatch it anew.", map[string]any{"DependsOnMissionId": *m.DependsOn})
+		case err != nil:
 			return nil, f.unreadable(err)
 		}
 		if s := dep.Value.Status; s == dispatch.MissionFailed || s == dispatch.MissionCancelled {
@@ -394,7 +398,10 @@ func (f *Family) restartable(m dispatch.Mission, ask native.Ask) ([]planned, err
 		return nil, nil
 	}
 	kept, err := dispatch.Read[dispatch.Voyage](f.store, *m.VoyageID)
-	if err != nil {
+	switch {
+	case errors.Is(err, broker.ErrRecordNotFound):
+		return nil, refuse("Its voyage was deleted; dispatch the mission anew.", map[string]any{"VoyageId": *m.VoyageID})
+	case err != nil:
 		return nil, f.unreadable(err)
 	}
 	v := kept.Value
