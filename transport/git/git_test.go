@@ -439,7 +439,13 @@ func TestAnOriginThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Op != "fetch" || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v", err)
 	}
+	if _, err := os.Lstat(r.dir + ".new"); !os.IsNotExist(err) {
+		t.Errorf("what was fetched is left: %v", err)
+	}
 	y.git.opts.Network = time.Minute
+	if err := os.MkdirAll(r.dir+".new", 0o700); err != nil { // of one that was killed
+		t.Fatal(err)
+	}
 	if err := r.Clone(t.Context(), y.origin.dir); err != nil { // begun anew
 		t.Error(err)
 	}
