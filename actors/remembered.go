@@ -49,15 +49,28 @@ type askedOf struct {
 	Level     string   `json:"level,omitempty"`
 }
 
-// recall looks up what a session asked for in an earlier life of the broker, off
-// every mailbox; the channel is closed when that is known again.
-func (s *System) recall(session string) <-chan struct{} {
-	if s.opts.Records == nil {
-		return ready
+// recall is a look at what a session asked for in an earlier life of the broker.
+type recall struct{ done chan struct{} }
+
+// recalled is closed when it is known what the session asked for.
+func (r *sessionRef) recalled() <-chan struct{} {
+	if under := r.recalls.Load(); under != nil {
+		return under.done
 	}
-	done := make(chan struct{})
+	return ready
+}
+
+// recall looks up what a session asked for in an earlier life of the broker, off
+// every mailbox.
+func (s *System) recall(ref *sessionRef) {
+	if s.opts.Records == nil {
+		return
+	}
+	session, under := ref.info.Key, &recall{make(chan struct{})}
+	ref.recalls.Store(under)
 	s.work.Go(func() {
-		defer close(done)
+		defer close(under.done)
+		defer ref.recalls.Store(nil) // an idle session keeps nothing of it
 		record, err := s.opts.Records.Record(askedKind, session)
 		if errors.Is(err, broker.ErrRecordNotFound) {
 			return
@@ -82,7 +95,6 @@ func (s *System) recall(session string) <-chan struct{} {
 			s.tell(key, &tell{all: true})
 		}
 	})
-	return done
 }
 
 // remember keeps what a session asks for now. A stream of the stateless era ends
@@ -130,7 +142,7 @@ func (s *System) rememberAll() {
 	s.work.Go(func() {
 		s.sessions.Range(func(key, v any) bool {
 			session := key.(string)
-			<-v.(*sessionRef).recalled
+			<-v.(*sessionRef).recalled()
 			_, err := s.opts.Records.Record(askedKind, session)
 			if len(s.subs.asked(session)) > 0 || !errors.Is(err, broker.ErrRecordNotFound) {
 				s.remember(context.Background(), session)

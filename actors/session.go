@@ -14,9 +14,6 @@ import (
 
 const sessionMailbox = 1024
 
-// sessionMailboxes makes the mailbox of each session.
-var sessionMailboxes = box.Mailbox(sessionMailbox)
-
 // submit starts a call of a session.
 type submit struct {
 	req     Request
@@ -65,9 +62,15 @@ type jobAnswer struct {
 // endSession closes a session: its calls are cancelled.
 type endSession struct{}
 
+// viewSession asks a session what it has to do.
 type viewSession struct {
-	reply chan<- SessionView
+	reply chan<- sessionLoad
 	once  sync.Once
+}
+
+type sessionLoad struct {
+	inFlight int
+	calls    uint64
 }
 
 // Reject leaves the asker to its time limit.
@@ -86,16 +89,18 @@ type inflight struct {
 
 // leftCall is a call that became a job because its connection dropped: its
 // caller never got the handle and may yet cancel it by its request id.
-type leftCall struct{ requestID, jobID string }
+type leftCall struct {
+	requestID, jobID string
+	by               broker.Principal
+}
 
 // maxLeft bounds how many such calls a session remembers, the newest ones.
 const maxLeft = 64
 
-// session owns the in-flight calls of one harness session.
+// session owns the in-flight calls of one harness session. Who that is stands in
+// the sessionRef.
 type session struct {
-	// fixed at construction
-	sys  *System
-	info *SessionInfo // shared with the sessionRef, never changed
+	sys *System // fixed at construction
 
 	// owned by the actor
 	self *actor.PID
@@ -109,7 +114,11 @@ type session struct {
 	ending bool
 }
 
-func newSession(sys *System, info *SessionInfo) *session { return &session{sys: sys, info: info} }
+// sessionProps are the properties of every session: there are thousands, and what
+// they are made of takes more room than they do.
+func sessionProps(sys *System) *actor.Props {
+	return actor.PropsFromProducer(func() actor.Actor { return &session{sys: sys} }, actor.WithMailbox(box.Mailbox(sessionMailbox)))
+}
 
 // find gives the call of an id, or nil.
 func (s *session) find(callID string) *inflight {
@@ -157,8 +166,8 @@ func (s *session) Receive(ctx actor.Context) {
 		s.giveUp()
 		ctx.Stop(ctx.Self())
 	case *viewSession:
-		v := SessionView{SessionInfo: *s.info, InFlight: len(s.calls), Calls: s.count}
-		m.once.Do(func() { m.reply <- v })
+		load := sessionLoad{inFlight: len(s.calls), calls: s.count}
+		m.once.Do(func() { m.reply <- load })
 	}
 }
 
@@ -291,7 +300,7 @@ func (s *session) cancelLeft(requestID string) bool {
 		return false
 	}
 	if pid, ok := s.sys.jobs.Load(s.left[i].jobID); ok {
-		s.sys.send(pid.(*actor.PID), &cancelJob{reason: "the client cancelled its request", by: s.info.Principal, reply: make(chan error, 1)})
+		s.sys.send(pid.(*actor.PID), &cancelJob{reason: "the client cancelled its request", by: s.left[i].by, reply: make(chan error, 1)})
 	}
 	s.left = slices.Delete(s.left, i, i+1)
 	return true
@@ -359,7 +368,7 @@ func (s *session) jobAnswer(m *jobAnswer) {
 		if len(s.left) == maxLeft {
 			s.left = slices.Delete(s.left, 0, 1)
 		}
-		s.left = append(s.left, leftCall{requestID: requestID, jobID: job.ID})
+		s.left = append(s.left, leftCall{requestID: requestID, jobID: job.ID, by: c.submit.req.Call.Principal})
 	}
 	s.end(c, m.reply)
 	if c.unwanted {

@@ -102,8 +102,9 @@ type tracked struct {
 // work: reaping, tracking polls and retention.
 type supervisor struct {
 	// fixed at construction
-	sys *System
-	log *slog.Logger
+	sys      *System
+	log      *slog.Logger
+	sessions *actor.Props
 
 	// owned by the actor
 	self       *actor.PID
@@ -125,7 +126,7 @@ type supervisor struct {
 }
 
 func newSupervisor(sys *System) *supervisor {
-	return &supervisor{sys: sys, log: sys.log, settings: sys.opts.Catalog, lives: map[string]uint64{}, draining: map[string]bool{}, sources: map[string]*catalog.Source{}, unlisted: map[string]unlisted{}, told: map[catalog.Quarantined]bool{}, keeps: map[string]*keeping{},
+	return &supervisor{sys: sys, log: sys.log, sessions: sessionProps(sys), settings: sys.opts.Catalog, lives: map[string]uint64{}, draining: map[string]bool{}, sources: map[string]*catalog.Source{}, unlisted: map[string]unlisted{}, told: map[catalog.Quarantined]bool{}, keeps: map[string]*keeping{},
 		jobs: map[string]*actor.PID{}, tracks: map[string]*tracked{}, timers: map[string]*time.Timer{}}
 }
 
@@ -262,20 +263,18 @@ func (s *supervisor) openSession(ctx actor.Context, m *openSession) {
 			map[string]any{"limit": s.sys.opts.MaxSessions}).Retry(5 * time.Second))
 		return
 	}
-	sys, info := s.sys, new(SessionInfo)
-	*info = m.info // not a part of m, which would stay with it
-	s.spawned++    // an ended session of the same key may still be stopping
-	pid, err := ctx.SpawnNamed(actor.PropsFromProducer(func() actor.Actor { return newSession(sys, info) },
-		actor.WithMailbox(sessionMailboxes)), "session/"+strconv.FormatUint(s.spawned, 10))
+	s.spawned++ // an ended session of the same key may still be stopping
+	pid, err := ctx.SpawnNamed(s.sessions, "session/"+strconv.FormatUint(s.spawned, 10))
 	if err != nil {
 		s.log.Error("a session actor could not be spawned", slog.String("session", key), slog.String("cause", err.Error()))
 		m.settle(stoppingRefusal().Retry(time.Second))
 		return
 	}
-	ref := &sessionRef{pid: pid, info: info, recalled: sys.recall(key)}
-	ref.lastSeen.Store(sys.now().UnixNano())
-	sys.sessions.Store(key, ref)
-	sys.sessionCount.Add(1)
+	ref := &sessionRef{pid: pid, info: m.info}
+	s.sys.recall(ref)
+	ref.lastSeen.Store(s.sys.now().UnixNano())
+	s.sys.sessions.Store(key, ref)
+	s.sys.sessionCount.Add(1)
 	m.settle(nil)
 }
 

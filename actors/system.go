@@ -136,9 +136,9 @@ type backendRef struct {
 
 type sessionRef struct {
 	pid      *actor.PID
-	info     *SessionInfo    // never changed
-	recalled <-chan struct{} // closed when it is known what it asked for in an earlier life
-	lastSeen atomic.Int64    // unix nanoseconds
+	info     SessionInfo // never changed
+	recalls  atomic.Pointer[recall]
+	lastSeen atomic.Int64 // unix nanoseconds
 	inflight atomic.Int64
 }
 
@@ -312,7 +312,7 @@ func (s *System) Attach(info SessionInfo) *broker.Refusal {
 		ref := v.(*sessionRef)
 		ref.lastSeen.Store(s.now().UnixNano())
 		select {
-		case <-ref.recalled:
+		case <-ref.recalled():
 			return nil
 		default:
 		}
@@ -338,7 +338,7 @@ func (s *System) Attach(info SessionInfo) *broker.Refusal {
 		return nil
 	}
 	select {
-	case <-v.(*sessionRef).recalled:
+	case <-v.(*sessionRef).recalled():
 		return nil
 	case <-limit.C:
 		return late

@@ -169,19 +169,19 @@ func (s *System) Sessions() []SessionView {
 	ctx, cancel := context.WithTimeout(context.Background(), viewLimit)
 	defer cancel()
 	var out []SessionView
-	var replies []chan SessionView
+	var replies []chan sessionLoad
 	s.sessions.Range(func(_, v any) bool {
 		ref := v.(*sessionRef)
-		reply := make(chan SessionView, 1)
+		reply := make(chan sessionLoad, 1)
 		s.send(ref.pid, &viewSession{reply: reply})
 		replies = append(replies, reply)
-		out = append(out, SessionView{SessionInfo: *ref.info, LastSeen: time.Unix(0, ref.lastSeen.Load())})
+		out = append(out, SessionView{SessionInfo: ref.info, LastSeen: time.Unix(0, ref.lastSeen.Load())})
 		return true
 	})
 	for i, reply := range replies {
 		select {
-		case v := <-reply:
-			out[i].InFlight, out[i].Calls = v.InFlight, v.Calls
+		case load := <-reply:
+			out[i].InFlight, out[i].Calls = load.inFlight, load.calls
 		case <-ctx.Done():
 		}
 	}

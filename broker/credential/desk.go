@@ -256,13 +256,13 @@ func (d *Desk) save(ctx context.Context, e *entry, event *broker.Event) error {
 	return nil
 }
 
-func (e *entry) event(kind string, by broker.Principal, message string, now time.Time, more ...string) broker.Event {
-	fields := map[string]any{"CredentialId": e.ID, "Tenant": e.Tenant, "User": e.User, "Role": e.Role, "Label": e.Label, "By": by.Key(), "ByRole": by.Role}
+func (r Record) event(kind string, by broker.Principal, message string, now time.Time, more ...string) broker.Event {
+	fields := map[string]any{"CredentialId": r.ID, "Tenant": r.Tenant, "User": r.User, "Role": r.Role, "Label": r.Label, "By": by.Key(), "ByRole": by.Role}
 	for i := 0; i+1 < len(more); i += 2 {
 		fields[more[i]] = more[i+1]
 	}
 	payload, _ := json.Marshal(fields) // texts cannot fail to encode
-	return broker.Event{EventType: kind, EntityType: "credential", EntityID: e.ID, TenantID: e.Tenant, Message: message, Payload: payload, CreatedAt: now}
+	return broker.Event{EventType: kind, EntityType: "credential", EntityID: r.ID, TenantID: r.Tenant, Message: message, Payload: payload, CreatedAt: now}
 }
 
 // maxReason bounds why a credential was revoked, in bytes.

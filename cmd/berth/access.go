@@ -217,6 +217,14 @@ func (s credentialStore) SaveCredential(ctx context.Context, c credential.Stored
 	return r.Revision, err
 }
 
+// stayRevoked has a restore of by's let nobody in who was put out since the backup
+// was made.
+func stayRevoked(by broker.Principal, log *slog.Logger) func(ctx context.Context, present, next *journal.Journal) error {
+	return func(ctx context.Context, present, next *journal.Journal) error {
+		return credential.StayRevoked(ctx, credentialStore{present, log}, credentialStore{next, log}, by, time.Now())
+	}
+}
+
 // noteEvery is how often the days of last use are written.
 const noteEvery = 10 * time.Minute
 

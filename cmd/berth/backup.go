@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -184,7 +185,8 @@ func (a *app) runRestore(ctx context.Context, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	wait := a.waitingFor("Restoring the journal")
-	done, err := archive.Restore(ctx, dir.Root(), path, archive.Options{Version: buildVersion(), Now: time.Now, Working: workingMissions}, nil)
+	done, err := archive.Restore(ctx, dir.Root(), path, archive.Options{Version: buildVersion(), Now: time.Now, Working: workingMissions,
+		Carry: stayRevoked(broker.LocalOperator, slog.New(slog.NewTextHandler(a.err, nil)))}, nil)
 	wait.end()
 	if err != nil {
 		return err

@@ -139,3 +139,29 @@ func TestOneBackupIsMadeAtATime(t *testing.T) {
 		must(t, a.runBackup(t.Context(), filepath.Join(t.TempDir(), "b.zip")))
 	}
 }
+
+// Who has received all of a backup may go on, so the place is given back before
+// the last of it leaves.
+func TestABackupThatWasReceivedIsOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "b.zip")
+	must(t, os.WriteFile(path, bytes.Repeat([]byte("x"), 100_000), 0o600))
+	file, err := os.Open(path)
+	must(t, err)
+	released := false
+	archive := &heldArchive{file, 100_000, func() { released = true }}
+	received := 0
+	_, err = io.Copy(taker(func(p []byte) {
+		if received += len(p); released != (received == 100_000) {
+			t.Errorf("given back: %v, when %d bytes leave", released, received)
+		}
+	}), archive)
+	must(t, errors.Join(err, archive.Close()))
+}
+
+// taker is a writer that is told what leaves.
+type taker func(p []byte)
+
+func (f taker) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
+}

@@ -55,7 +55,7 @@ var crashSchedule = [][]life{
 	{at("outcome:before-commit", 4, 30), inMidCall},
 	{at("outcome:after-commit", 4, 30), atRandom},
 	{at("result-file:after-fsync", 1, 4), at("outcome:before-commit", 1, 8)},
-	{at("prune:before-commit", 1, 0), at("prune:after-commit", 1, 0)},
+	{at("prune:before-commit", 1, 0), at("prune:after-commit", 1, 0), atRandom}, // both are passed at a start, maybe before anything is acknowledged
 }
 
 // points are all that the journal has; a test holds the schedule to them.

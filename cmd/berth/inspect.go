@@ -67,15 +67,25 @@ func (b *running) inspector() (*inspector, error) {
 	return i, i.copySettings(b.cfg)
 }
 
-// heldArchive is an archive that is sent; its file has no name any more.
+// heldArchive is an archive that is sent; its file has no name any more. Whoever
+// has read all of it may ask for the next backup or restore at once.
 type heldArchive struct {
-	*os.File
+	file    *os.File
+	left    int64 // bytes that were not read yet
 	release func()
+}
+
+func (h *heldArchive) Read(p []byte) (int, error) {
+	n, err := h.file.Read(p)
+	if h.left -= int64(n); h.left <= 0 {
+		h.release()
+	}
+	return n, err
 }
 
 func (h *heldArchive) Close() error {
 	defer h.release()
-	return h.File.Close()
+	return h.file.Close()
 }
 
 // Backup makes an archive in the state directory and gives it, open.
@@ -88,7 +98,7 @@ func (i *inspector) Backup(ctx context.Context) (*rest.Archive, error) {
 		i.one.Unlock()
 		return nil, err
 	}
-	return &rest.Archive{ReadCloser: &heldArchive{file, sync.OnceFunc(i.one.Unlock)}, Name: archive.Name(time.Now()), Size: size}, nil
+	return &rest.Archive{ReadCloser: &heldArchive{file, size, sync.OnceFunc(i.one.Unlock)}, Name: archive.Name(time.Now()), Size: size}, nil
 }
 
 func (i *inspector) prepare(ctx context.Context) (_ *os.File, size int64, err error) {

@@ -129,7 +129,9 @@ func (k *keeper) Restore(ctx context.Context, who broker.Principal, path string)
 		found = actors.Found{Tracked: r.Tracked, Catalogs: catalogs}
 		return b.renew(next, r)
 	}
-	done, err := archive.RestoreRunning(ctx, k.state, path, k.options(), archive.Running{
+	o := k.options()
+	o.Carry = stayRevoked(who, b.log)
+	done, err := archive.RestoreRunning(ctx, k.state, path, o, archive.Running{
 		Journal: k.journal, Suspended: why, Renew: renew,
 		Action: "Let this work end or cancel it; hold new work meanwhile (dispatch_hold), and restore again.",
 	}, step)

@@ -278,6 +278,17 @@ func TestTheNameOfAnUploadIsMadeHarmless(t *testing.T) {
 	}
 }
 
+// good reports whether a token is let in.
+func (h *house) good(token string) bool {
+	h.t.Helper()
+	addr, _, err := statedir.Discover(h.state)
+	must(h.t, err)
+	c := rest.NewClient("http://"+addr, token)
+	defer c.Close()
+	_, err = c.Post(h.t.Context(), "/api/v1/authenticate", map[string]string{"Token": token})
+	return err == nil
+}
+
 func TestARestoreEndsCredentialsThatCameLater(t *testing.T) {
 	t.Parallel()
 	h, _, _, file := keeperHouse(t)
@@ -285,21 +296,57 @@ func TestARestoreEndsCredentialsThatCameLater(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errOut)
 	}
-	good := func() bool {
-		addr, _, err := statedir.Discover(h.state)
-		must(t, err)
-		c := rest.NewClient("http://"+addr, strings.TrimSpace(token))
-		defer c.Close()
-		_, err = c.Post(t.Context(), "/api/v1/authenticate", map[string]string{"Token": strings.TrimSpace(token)})
-		return err == nil
-	}
-	if !good() {
+	if token = strings.TrimSpace(token); !h.good(token) {
 		t.Fatal("the new credential is refused")
 	}
 	if code, _, errOut := h.berth("restore", file); code != 0 {
 		t.Fatal(errOut)
 	}
-	if good() {
+	if h.good(token) {
 		t.Error("a credential that the restored journal does not know is good")
+	}
+}
+
+// A backup is older than a revocation: whoever was put out stays out, whether
+// the broker runs meanwhile or not.
+func TestARestoreLetsNobodyInAgain(t *testing.T) {
+	t.Parallel()
+	for name, stopped := range map[string]bool{"running": false, "stopped": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			must(t, h.start())
+			run := func(args ...string) (out string) {
+				t.Helper()
+				code, out, errOut := h.berth(args...)
+				if code != exitOK {
+					t.Fatalf("%v: exit %d: %s", args, code, errOut)
+				}
+				return out
+			}
+			var tokens, ids [2]string
+			for i, user := range []string{"stays", "goes"} {
+				var made rest.Credential
+				must(t, json.Unmarshal([]byte(run("token", "create", "--json", "--tenant", "t", "--user", user, "--role", "user")), &made))
+				tokens[i], ids[i] = made.Token, made.CredentialID
+			}
+			file := filepath.Join(h.dir, "b.zip")
+			run("backup", file)
+			run("token", "revoke", ids[1], "--reason", "laptop lost")
+			if stopped {
+				run("stop", "--wait")
+				h.awaitEnd()
+			}
+			run("restore", file)
+			if stopped {
+				must(t, h.start())
+			}
+			if !h.good(tokens[0]) || h.good(tokens[1]) {
+				t.Errorf("who stays is let in: %v, who was put out: %v", h.good(tokens[0]), h.good(tokens[1]))
+			}
+			if told := h.get("/api/v1/events?eventType=credential.revoked&entityId=" + ids[1]); strings.Count(told, "stays revoked") != 1 {
+				t.Errorf("its events: %s", told)
+			}
+		})
 	}
 }

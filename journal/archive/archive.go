@@ -72,6 +72,10 @@ type Options struct {
 	// Working lists the missions that agents work on according to a journal, which
 	// is not replaced while there are any; nil: nobody knows of missions.
 	Working func(*journal.Journal) ([]string, error)
+	// Carry writes into a journal that is to take the place of the present one
+	// what a restore does not undo; nil: there is nothing of that kind. An error
+	// ends the restore and leaves everything as it was.
+	Carry func(ctx context.Context, present, next *journal.Journal) error
 }
 
 // Create writes a verified archive of the journal to path, 0600, and replaces

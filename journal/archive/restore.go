@@ -70,8 +70,12 @@ func Restore(ctx context.Context, state, path string, o Options, step func(point
 	if err != nil {
 		return Restored{}, fmt.Errorf("open the journal of the archive: %w", err)
 	}
-	if err := errors.Join(note(ctx, j, m, safety), j.Close()); err != nil {
-		return Restored{}, fmt.Errorf("note the restore in the journal: %w", err)
+	err = note(ctx, j, m, safety)
+	if err == nil && safety != nil {
+		err = carry(ctx, state, j, o)
+	}
+	if err := errors.Join(err, j.Close()); err != nil {
+		return Restored{}, err
 	}
 	results, err := moveResults(state, step)
 	if err != nil {
@@ -144,6 +148,18 @@ func keepPresent(ctx context.Context, state string, o Options) (*string, error) 
 	return &path, nil
 }
 
+// carry has what a restore does not undo written into the journal that is to come.
+func carry(ctx context.Context, state string, next *journal.Journal, o Options) error {
+	if o.Carry == nil {
+		return nil
+	}
+	present, err := journal.OpenReadOnly(filepath.Join(state, journalName))
+	if err != nil {
+		return err
+	}
+	return errors.Join(o.Carry(ctx, present, next), present.Close())
+}
+
 // idle refuses while the journal has unfinished jobs, or missions that an agent
 // works on.
 func idle(j *journal.Journal, o Options, action string) error {
@@ -196,8 +212,12 @@ func note(ctx context.Context, j *journal.Journal, m Manifest, safety *string) e
 	if err != nil {
 		return err
 	}
-	return j.AppendEvent(ctx, broker.Event{EventType: EventRestored, EntityType: "journal", TenantID: broker.LocalOperator.Tenant,
+	err = j.AppendEvent(ctx, broker.Event{EventType: EventRestored, EntityType: "journal", TenantID: broker.LocalOperator.Tenant,
 		Message: "The journal was restored from a backup of " + m.CreatedUTC + ".", Payload: payload})
+	if err != nil {
+		return fmt.Errorf("note the restore in the journal: %w", err)
+	}
+	return nil
 }
 
 // moved are the large results of a restore that stand in their place.

@@ -110,7 +110,12 @@ func switchRunning(ctx context.Context, state string, m Manifest, safety string,
 // has read the present one.
 func prepare(ctx context.Context, next *journal.Journal, m Manifest, safety string, o Options, run Running, at func(string)) (apply func(), err error) {
 	if err := note(ctx, next, m, &safety); err != nil {
-		return nil, fmt.Errorf("note the restore in the journal: %w", err)
+		return nil, err
+	}
+	if o.Carry != nil {
+		if err := o.Carry(ctx, run.Journal, next); err != nil {
+			return nil, err
+		}
 	}
 	recovery, err := next.Recover(ctx, o.Now())
 	if err != nil {
