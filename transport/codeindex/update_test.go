@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -366,6 +368,29 @@ func TestAnIndexThatIsDamagedUnderItsReadersIsBuiltAnew(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestTheBranchOfAnotherHostIsAsItWasFetched: a vessel that is of another repository
+// now stands on nothing that is known.
+func TestTheBranchOfAnotherHostIsAsItWasFetched(t *testing.T) {
+	o := newOrigin(t)
+	o.write("a.go", "package p\n")
+	commit := o.commit()
+	o.git("update-server-info")
+	host := httptest.NewServer(http.FileServer(http.Dir(o.dir)))
+	defer host.Close()
+	w := newWorld(t, host.URL+"/.git")
+	if _, err := w.engine.Current(t.Context(), w.from); err == nil {
+		t.Error("a branch was known before anything was fetched")
+	}
+	w.update()
+	if got, err := w.engine.Current(t.Context(), w.from); err != nil || got != commit {
+		t.Errorf("got %s, %v", got, err)
+	}
+	w.from.URL = host.URL + "/another.git"
+	if got, err := w.engine.Current(t.Context(), w.from); err == nil {
+		t.Errorf("got %s", got)
 	}
 }
 
