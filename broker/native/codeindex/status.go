@@ -42,7 +42,7 @@ type Built struct {
 var ErrNone = errors.New("the vessel has no code index")
 
 // ErrUnreadable is an index that turned out to be damaged.
-var ErrUnreadable = errors.New("the index cannot be read")
+var ErrUnreadable = errors.New("it is damaged")
 
 // Progress is how far an update is. Total is 0 until it is known.
 type Progress struct {
