@@ -56,5 +56,8 @@ var (
 	ErrRecordRevision = errors.New("the record has another revision")
 )
 
+// MaxRecord is the most that a record's value may have, in bytes.
+const MaxRecord = 1 << 20
+
 // AtRevision names a revision for RecordChange.If.
 func AtRevision(n uint64) *uint64 { return &n }

@@ -21,7 +21,7 @@ const (
 	recordVersion = 1
 	headerBytes   = 6
 
-	maxRecord = 1 << 20 // of one encoded record; results are kept apart
+	maxRecord = broker.MaxRecord // of one encoded record; results are kept apart
 	maxID     = 64
 	maxName   = 1024 // of tenant, user, operation and idempotency key, each
 )

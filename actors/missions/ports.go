@@ -102,7 +102,7 @@ type Agent interface {
 // End is how an agent's program ended.
 type End struct {
 	Code    *int   // its exit status; nil: it has none, or it is not known
-	Words   string // how it ended, such as "was ended by signal 9 (killed)"
+	Words   string // how it ended, such as "killed by signal 9 (killed)" or "exited with code 3"
 	Result  runtime.Result
 	Verdict runtime.Verdict
 	Stderr  string // the end of its standard error, redacted

@@ -108,7 +108,7 @@ func (c *course) judged(end End) verdict {
 	case end.Verdict == runtime.VerdictFail || end.Verdict == runtime.VerdictRevision:
 		return failed(dispatch.VerdictFail, "The agent's verdict is "+string(end.Verdict)+".")
 	case end.Code == nil:
-		return failed(dispatch.ExitNonzero, "How the agent ended is unknown: "+words(end, "it left no exit status")+".")
+		return failed(dispatch.ExitNonzero, "The agent has no exit status: "+words(end, "nobody knows how it ended")+".")
 	case *end.Code != 0 && end.Result != runtime.ResultComplete:
 		return failed(dispatch.ExitNonzero, "The agent "+words(end, "ended with a status that is not 0")+".")
 	case c.fault != nil:

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -17,7 +18,11 @@ const (
 	maxTitle     = 200 // characters
 	maxMissions  = 50
 	maxPrestaged = 50
+	maxMission   = broker.MaxRecord / 2 // bytes, as it is kept; more is added to it later
 )
+
+// MaxText is the longest text that missions are told, in characters.
+const MaxText = 100_000
 
 // Asked is a request to dispatch, as its caller made it.
 type Asked struct {
@@ -63,7 +68,9 @@ func (a Asked) Check() *broker.Refusal {
 	case strings.TrimSpace(a.Title) == "":
 		return broker.Refuse(broker.CodeMissingTitle, "The argument title is required.", map[string]any{"Argument": "title"})
 	case utf8.RuneCountInString(a.Title) > maxTitle:
-		return violated("/title", fmt.Sprintf("maxLength: wanted at most %d characters", maxTitle))
+		return tooLong("/title", maxTitle)
+	case utf8.RuneCountInString(a.Description) > MaxText:
+		return tooLong("/description", MaxText)
 	case len(a.Missions) == 0:
 		return broker.Refuse(broker.CodeMissingMissions, "At least one mission is required.", map[string]any{"Argument": "missions"})
 	case len(a.Missions) > maxMissions:
@@ -85,6 +92,10 @@ func violated(path, problem string) *broker.Refusal {
 		map[string]any{"Violations": []map[string]string{{"Path": path, "Problem": problem}}})
 }
 
+func tooLong(path string, most int) *broker.Refusal {
+	return violated(path, fmt.Sprintf("maxLength: wanted at most %d characters", most))
+}
+
 // check judges one mission by itself.
 func (m AskedMission) check(i int) *broker.Refusal {
 	at := map[string]any{"Mission": i}
@@ -92,9 +103,11 @@ func (m AskedMission) check(i int) *broker.Refusal {
 	case strings.TrimSpace(m.Title) == "":
 		return broker.Refuse(broker.CodeMissingMissionTitle, fmt.Sprintf("Mission %d has no title.", i), at)
 	case utf8.RuneCountInString(m.Title) > maxTitle:
-		return violated(fmt.Sprintf("/missions/%d/title", i), fmt.Sprintf("maxLength: wanted at most %d characters", maxTitle))
+		return tooLong(fmt.Sprintf("/missions/%d/title", i), maxTitle)
 	case strings.TrimSpace(m.Description) == "":
 		return broker.Refuse(broker.CodeMissingMissionDescription, fmt.Sprintf("Mission %d has no description.", i), at)
+	case utf8.RuneCountInString(m.Description) > MaxText:
+		return tooLong(fmt.Sprintf("/missions/%d/description", i), MaxText)
 	case m.Mode != "" && !m.Mode.Valid():
 		at["Modes"] = []Mode{Implementation, Audit, Research}
 		return broker.Refuse(broker.CodeInvalidMissionMode, fmt.Sprintf("Mission %d has a mode that does not exist.", i), at)
@@ -108,6 +121,9 @@ func (m AskedMission) check(i int) *broker.Refusal {
 			at["File"], at["Problem"] = n, why
 			return broker.Refuse(broker.CodePrestagedFileInvalid, fmt.Sprintf("File %d of mission %d cannot be placed: %s.", n, i, why), at)
 		}
+	}
+	if kept, err := json.Marshal(m); err != nil || len(kept) > maxMission {
+		return violated(fmt.Sprintf("/missions/%d", i), fmt.Sprintf("wanted at most %d bytes, as JSON", maxMission))
 	}
 	return nil
 }
@@ -228,12 +244,21 @@ func CheckBranch(name string) error {
 	return nil
 }
 
+// Helper reports whether git would start a program of its own for a repository's
+// address: <transport>::<address>. A host like [::1] is none.
+func Helper(repoURL string) bool {
+	rest := strings.TrimLeftFunc(strings.TrimSpace(repoURL), func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("+.-", r)
+	})
+	return strings.HasPrefix(rest, "::")
+}
+
 // ServerPath reports whether a repository's address reaches the file system of
 // the broker, or a program on it: only a global administrator may name one.
 func ServerPath(repoURL string) bool {
 	url := strings.TrimSpace(repoURL)
 	lower := strings.ToLower(url)
-	if strings.HasPrefix(lower, "file:") || strings.Contains(url, "::") || strings.HasPrefix(url, "-") {
+	if strings.HasPrefix(lower, "file:") || Helper(url) || strings.HasPrefix(url, "-") {
 		return true
 	}
 	for _, scheme := range []string{"https://", "http://", "ssh://", "git://"} {

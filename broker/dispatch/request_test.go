@@ -35,6 +35,10 @@ func TestARequestIsRefusedByItsFirstFault(t *testing.T) {
 		{"a pipeline", `{"title":"t","pipeline":"Reviewed","missions":[` + one + `]}`, broker.CodeNotBuilt},
 		{"playbooks of a mission", `{"title":"t","missions":[{"title":"a","description":"b","selectedPlaybooks":[{}]}]}`, broker.CodeNotBuilt},
 		{"empty lists of what is not built", `{"title":"t","skipStages":[],"captainAssignments":[],"missions":[` + one + `]}`, ""},
+		{"the longest text", `{"title":"t","description":"` + strings.Repeat("é", 100_000) + `","missions":[{"title":"a","description":"` + strings.Repeat("é", 100_000) + `"}]}`, ""},
+		{"a text over it", `{"title":"t","missions":[{"title":"a","description":"` + strings.Repeat("é", 100_001) + `"}]}`, broker.CodeInvalidArguments},
+		{"one over it of the voyage", `{"title":"t","description":"` + strings.Repeat("é", 100_001) + `","missions":[` + one + `]}`, broker.CodeInvalidArguments},
+		{"a mission whose record would be too large", `{"title":"t","missions":[{"title":"a","description":"b","alias":"` + strings.Repeat("x", 600_000) + `"}]}`, broker.CodeInvalidArguments},
 		{"a file from nowhere", `{"title":"t","missions":[{"title":"a","description":"b","prestagedFiles":[{"sourcePath":"x","destPath":"y"}]}]}`, broker.CodePrestagedFileInvalid},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -92,7 +96,8 @@ func TestAddressesThatReachTheServerAreToldApart(t *testing.T) {
 	for url, server := range map[string]bool{
 		"https://example.com/a.git": false, "HTTP://example.com/a": false, "ssh://git@example.com/a": false, "git@example.com:a/b.git": false, "git://example.com/a": false,
 		"/srv/a": true, "./a": true, "a": true, "../a": true, "file:///srv/a": true, "FILE:/srv/a": true, "ext::sh -c id": true, "--upload-pack=id": true,
-		`C:\repos\a`: true, "c:/repos/a": true, "./x:y": true, "": true, " /srv/a": true, "unknown://x/y": true, "fd::17": true,
+		`C:\repos\a`: true, "c:/repos/a": true, "./x:y": true, "": true, " /srv/a": true, "unknown://x/y": true, "fd::17": true, "http::x": true,
+		"https://[2001:db8::1]/a.git": false, "ssh://git@[::1]:22/a": false, "git@[::1]:a/b.git": false, "git@example.com:a::b": false,
 	} {
 		if got := ServerPath(url); got != server {
 			t.Errorf("%q: %v", url, got)

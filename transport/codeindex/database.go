@@ -15,7 +15,8 @@ import (
 	"sync"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite" // the driver "sqlite"
+	sqlitelib "modernc.org/sqlite/lib"
 
 	"berth/broker/native/codeindex"
 )
@@ -68,8 +69,11 @@ func readMeta(ctx context.Context, db *sql.DB) (m meta, err error) {
 type reader struct {
 	db   *sql.DB
 	meta meta
-	refs int  // guarded by the engine's lock
+	refs int  // guarded by the engine's lock, as what follows
 	gone bool // closed once nobody reads
+	// damage was found in it while it was read: it is of no use until another one
+	// takes its place.
+	damage error
 }
 
 const (
@@ -90,6 +94,9 @@ func (e *Engine) acquire(vesselID string) (*reader, func(), error) {
 			return nil, nil, err
 		}
 		e.readers[vesselID] = r
+	}
+	if r.damage != nil {
+		return nil, nil, r.damage
 	}
 	r.refs++
 	return r, sync.OnceFunc(func() {
@@ -118,6 +125,34 @@ func (e *Engine) retire(vesselID string) {
 	}
 }
 
+// spoilt keeps that the finished index of a vessel is damaged, where err says so.
+func (e *Engine) spoilt(vesselID string, err error) error {
+	if !damaged(err) {
+		return err
+	}
+	err = fmt.Errorf("%w: %w", codeindex.ErrUnreadable, err)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r := e.readers[vesselID]; r != nil {
+		r.damage = err
+	}
+	return err
+}
+
+// damaged says whether a database failed because of what stands in its file, or
+// because the disk does not give it.
+func damaged(err error) bool {
+	var failed *sqlite.Error
+	if !errors.As(err, &failed) {
+		return false
+	}
+	switch failed.Code() & 0xff { // the rest of a code is detail
+	case sqlitelib.SQLITE_CORRUPT, sqlitelib.SQLITE_NOTADB, sqlitelib.SQLITE_IOERR:
+		return true
+	}
+	return false
+}
+
 // errOtherFormat is an index that this build cannot read.
 var errOtherFormat = errors.New("it was written by another version")
 
@@ -127,7 +162,9 @@ func load(path string) (*reader, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	db, err := open(path, "mode=ro&immutable=1&_pragma=query_only(1)&_pragma=mmap_size(268435456)&_pragma=cache_size(-16384)")
+	// Not mapped into memory: a file that a disk does not give, or that was cut
+	// short, would then end the broker with a signal instead of failing a search.
+	db, err := open(path, "mode=ro&immutable=1&_pragma=query_only(1)&_pragma=mmap_size(0)&_pragma=cache_size(-16384)")
 	if err != nil {
 		return nil, err
 	}

@@ -115,8 +115,19 @@ func (e *Engine) Current(ctx context.Context, from codeindex.Source) (string, er
 	if _, err := os.Stat(e.clone(from.VesselID)); err != nil {
 		return "", err
 	}
+	// An index of another address stays as it is until an update, and the clone may.
+	if r, release, err := e.acquire(from.VesselID); err == nil {
+		defer release()
+		if r.meta.URL != digest(from.URL) {
+			return "", errElsewhere
+		}
+	}
 	return e.opts.Git.Repo(e.clone(from.VesselID)).At(ctx, "refs/remotes/origin/"+from.Branch)
 }
+
+// errElsewhere is a branch that is not known, because the index is of another
+// repository.
+var errElsewhere = errors.New("nothing was fetched from this address yet")
 
 // digest names an address, which may hold a credential.
 func digest(address string) string {

@@ -30,7 +30,7 @@ func (e *Engine) Search(ctx context.Context, vesselID string, q *codeindex.Query
 	defer cancel()
 	s := search{db: r.db, q: q, only: only, seen: map[int64]bool{}}
 	if err := s.run(ctx); err != nil {
-		return nil, codeindex.Built{}, fmt.Errorf("search the index: %w", err)
+		return nil, codeindex.Built{}, e.spoilt(vesselID, fmt.Errorf("search the index: %w", err))
 	}
 	slices.SortFunc(s.hits, codeindex.Better)
 	return s.hits[:min(len(s.hits), only.Limit)], r.meta.built(), nil

@@ -59,15 +59,16 @@ func (e *Engine) Update(ctx context.Context, from codeindex.Source, now func() t
 	if err != nil {
 		return codeindex.Built{}, warnings, fmt.Errorf("find the branch %s: %w", from.Branch, err)
 	}
-	m, err := e.build(ctx, repo, from, commit, now, tell)
+	m, err := e.build(ctx, repo, from, commit, false, now, tell)
 	if err != nil {
 		return codeindex.Built{}, warnings, err
 	}
 	return m.built(), warnings, nil
 }
 
-// build makes the database of a commit and puts it in its place.
-func (e *Engine) build(ctx context.Context, repo *git.Repo, from codeindex.Source, commit string, now func() time.Time, tell func(codeindex.Progress)) (m meta, err error) {
+// build makes the database of a commit and puts it in its place; anew: with nothing
+// of the former one.
+func (e *Engine) build(ctx context.Context, repo *git.Repo, from codeindex.Source, commit string, anew bool, now func() time.Time, tell func(codeindex.Progress)) (m meta, err error) {
 	dir := e.dir(from.VesselID)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return m, err
@@ -78,18 +79,20 @@ func (e *Engine) build(ctx context.Context, repo *git.Repo, from codeindex.Sourc
 		before = &kept
 		release()
 	}
-	if before != nil && (before.Branch != from.Branch || before.URL != digest(from.URL)) {
+	if before != nil && (anew || before.Branch != from.Branch || before.URL != digest(from.URL)) {
 		before = nil
 	}
 	if before != nil && before.Commit == commit {
 		return *before, nil
 	}
 	next := filepath.Join(dir, unready)
-	defer func() {
+	clear := func() {
 		for _, suffix := range []string{"", "-journal", "-wal", "-shm"} {
 			_ = os.Remove(next + suffix) // after the rename there is nothing
 		}
-	}()
+	}
+	clear()
+	defer clear()
 	var changed []git.Entry
 	if before != nil {
 		if changed, err = e.changes(ctx, repo, before.Commit, commit); err != nil {
@@ -111,6 +114,9 @@ func (e *Engine) build(ctx context.Context, repo *git.Repo, from codeindex.Sourc
 	m = meta{Format: format, Commit: commit, Branch: from.Branch, URL: digest(from.URL)}
 	w := writer{limits: e.opts, tell: tell, fresh: before == nil}
 	if err := w.write(ctx, next, repo, changed, &m, now); err != nil {
+		if before != nil && damaged(err) && ctx.Err() == nil { // what was copied is
+			return e.build(ctx, repo, from, commit, true, now, tell)
+		}
 		return m, fmt.Errorf("write the index: %w", err)
 	}
 	if err := ctx.Err(); err != nil {

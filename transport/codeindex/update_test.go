@@ -3,10 +3,14 @@
 package codeindex_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -312,6 +316,81 @@ func TestADamagedIndexIsNoIndexAndIsBuiltAnew(t *testing.T) {
 	w.update()
 	if got := first(w.search("steady", rules.Filter{})); got != "a.go" {
 		t.Error(got)
+	}
+}
+
+// TestAnIndexThatIsDamagedUnderItsReadersIsBuiltAnew: what an index says of itself
+// can still be read, and what it holds cannot.
+func TestAnIndexThatIsDamagedUnderItsReadersIsBuiltAnew(t *testing.T) {
+	const whole = 2 * 8192 // bytes: the pages that say what it is
+	damages := map[string]func(path string) error{
+		"another's bytes": func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt(bytes.Repeat([]byte("damage"), 20_000), whole)
+			return errors.Join(err, f.Close())
+		},
+		"cut short": func(path string) error { return os.Truncate(path, whole) },
+	}
+	for name, damage := range damages {
+		for _, further := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, another commit %t", name, further), func(t *testing.T) {
+				o := newOrigin(t)
+				for i := range 3 {
+					o.write(fmt.Sprintf("f%d.go", i), fmt.Sprintf("package p\n\nfunc steady%d() {}\n", i))
+				}
+				o.commit()
+				w := newWorld(t, o.dir)
+				w.update()
+				if _, err := w.engine.Built(w.from.VesselID); err != nil {
+					t.Fatal(err)
+				}
+				if err := damage(filepath.Join(w.root, w.from.VesselID, "index.db")); err != nil {
+					t.Fatal(err)
+				}
+				if further { // it is met by the update and not by a search
+					o.write("f1.go", "package p\n\nfunc steady1() { steady2() }\n")
+					o.commit()
+				} else {
+					q := rules.ParseQuery("steady1")
+					if _, _, err := w.engine.Search(t.Context(), w.from.VesselID, &q, rules.Filter{Limit: 10}); !errors.Is(err, rules.ErrUnreadable) {
+						t.Fatal(err)
+					}
+					if _, err := w.engine.Built(w.from.VesselID); !errors.Is(err, rules.ErrUnreadable) {
+						t.Fatal(err)
+					}
+				}
+				w.update()
+				if got := first(w.search("steady1", rules.Filter{})); got != "f1.go" {
+					t.Error(got)
+				}
+			})
+		}
+	}
+}
+
+// TestTheBranchOfAnotherHostIsAsItWasFetched: a vessel that is of another repository
+// now stands on nothing that is known.
+func TestTheBranchOfAnotherHostIsAsItWasFetched(t *testing.T) {
+	o := newOrigin(t)
+	o.write("a.go", "package p\n")
+	commit := o.commit()
+	o.git("update-server-info")
+	host := httptest.NewServer(http.FileServer(http.Dir(o.dir)))
+	defer host.Close()
+	w := newWorld(t, host.URL+"/.git")
+	if _, err := w.engine.Current(t.Context(), w.from); err == nil {
+		t.Error("a branch was known before anything was fetched")
+	}
+	w.update()
+	if got, err := w.engine.Current(t.Context(), w.from); err != nil || got != commit {
+		t.Errorf("got %s, %v", got, err)
+	}
+	w.from.URL = host.URL + "/another.git"
+	if got, err := w.engine.Current(t.Context(), w.from); err == nil {
+		t.Errorf("got %s", got)
 	}
 }
 

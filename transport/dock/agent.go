@@ -183,11 +183,12 @@ func (a *agent) follow(papers *Papers) {
 		papers.opts.Log.Error("a descendant of an agent is left", slog.String("mission", a.mission), slog.String("cause", left.Error()))
 		words += "; a descendant of it is left"
 	}
-	_ = a.log.note("The agent " + words + ".")
 	end := missions.End{Words: words, Result: result, Verdict: verdict, Stderr: a.hide.clean(p.StderrTail())}
+	note := "The agent has no exit status: " + words + "."
 	if code, ok := p.ExitCode(); ok {
-		end.Code = &code
+		end.Code, note = &code, "The agent "+words+"."
 	}
+	_ = a.log.note(note)
 	a.mu.Lock()
 	a.end = end
 	a.mu.Unlock()

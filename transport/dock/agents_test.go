@@ -297,7 +297,11 @@ func TestAnAgentsEndIsTold(t *testing.T) {
 			if code != tt.code || end.Words != tt.words || end.Result != tt.result || end.Verdict != tt.verdict || (end.Stderr != "") != strings.Contains(tt.brief, "@stderr") {
 				t.Errorf("got %+v", end)
 			}
-			if log := y.log("msn_a"); !strings.Contains(log, "[berth] The agent "+tt.words) || strings.Contains(tt.brief, "@stderr") && !strings.Contains(log, "Z [stderr] no key\n") {
+			note := "[berth] The agent "
+			if end.Code == nil {
+				note += "has no exit status: "
+			}
+			if log := y.log("msn_a"); !strings.Contains(log, note+tt.words+".") || strings.Contains(tt.brief, "@stderr") && !strings.Contains(log, "Z [stderr] no key\n") {
 				t.Errorf("the log: %s", log)
 			}
 		})

@@ -198,13 +198,15 @@ func (d *Docks) Land(ctx context.Context, w missions.Work) (string, error) {
 		commit, kept, err = repo.MergeBare(ctx, filepath.Join(d.opts.Root, ".landing", m.ID), v.DefaultBranch, *m.Commit, message)
 	}
 	if err == nil && kept != "" {
-		d.opts.Papers.Note(m.ID, aside(v, kept))
+		d.opts.Papers.Note(m.ID, fmt.Sprintf("The clone's %s held commits that this landing is without; they are kept as the branch %s.", v.DefaultBranch, kept))
 	}
 	switch {
 	case errors.Is(err, git.ErrConflict):
 		return "", &dispatch.Fault{Reason: dispatch.MergeConflict, Message: "The branch and " + v.DefaultBranch + " change the same lines. Merge " + v.DefaultBranch + " into " + w.Dock.Branch + ", or land it by hand."}
 	case errors.Is(err, git.ErrDirty):
 		return "", &dispatch.Fault{Reason: dispatch.WorkingDirectoryBusy, Message: "The working directory holds what is not committed. Nothing was merged."}
+	case errors.Is(err, git.ErrMerging):
+		return "", &dispatch.Fault{Reason: dispatch.WorkingDirectoryBusy, Message: "A merge is under way in the working directory. Nothing was merged."}
 	case errors.Is(err, git.ErrOtherBranch):
 		return "", &dispatch.Fault{Reason: dispatch.WorkingDirectoryBusy, Message: "The working directory is not on " + v.DefaultBranch + ". Nothing was merged."}
 	}

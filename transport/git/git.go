@@ -94,6 +94,7 @@ var settings = [][2]string{
 	{"core.hooksPath", os.DevNull}, {"core.fsmonitor", "false"}, {"core.quotePath", "false"}, {"core.pager", "cat"},
 	{"gc.auto", "0"}, {"maintenance.auto", "false"}, {"fetch.recurseSubmodules", "false"}, {"submodule.recurse", "false"},
 	{"commit.gpgSign", "false"}, {"merge.verifySignatures", "false"}, {"log.showSignature", "false"},
+	{"advice.graftFileDeprecated", "false"}, // GIT_ADVICE is of git 2.45
 	{"init.defaultBranch", "main"}, {"protocol.ext.allow", "never"}, {"safe.directory", "*"},
 }
 
@@ -137,13 +138,17 @@ func (g *Git) run(ctx context.Context, limit time.Duration, r *Repo, args ...str
 	if err == nil {
 		return string(out), nil
 	}
-	failed := &Error{Op: args[0], Reason: "failed"}
+	op := args
+	for len(op) > 2 && op[0] == "-c" { // a setting of this command
+		op = op[2:]
+	}
+	failed := &Error{Op: op[0], Reason: "failed"}
 	var ended *guard.OutputError
 	switch {
 	case errors.As(err, &ended):
 		failed.Reason, failed.Detail = ended.Reason, r.said(ended.Stderr)
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("git %s: %w", args[0], context.Cause(ctx))
+		return "", fmt.Errorf("git %s: %w", op[0], context.Cause(ctx))
 	default:
 		failed.Detail = r.said(err.Error())
 	}

@@ -344,6 +344,34 @@ func TestMergesLandOrLeaveEverythingAsItWas(t *testing.T) {
 			t.Errorf("the working directory is dirty: %v, %v", dirty, err)
 		}
 	})
+	t.Run("in the middle of a person's merge, of which no file tells", func(t *testing.T) {
+		y.do(y.origin, "branch", "theirs", "HEAD~1")
+		theirs := y.do(y.origin, "commit-tree", "-p", "theirs", "-m", "theirs", "theirs^{tree}")
+		y.do(y.origin, "merge", "--quiet", "--no-commit", "-s", "ours", theirs)
+		next := y.commit(w, "d", "d")
+		if _, err := r.MergeInto(t.Context(), y.origin, "main", next, "land"); !errors.Is(err, ErrMerging) {
+			t.Errorf("got %v", err)
+		}
+		if got := y.do(y.origin, "rev-parse", "MERGE_HEAD"); got != theirs {
+			t.Errorf("their merge is of %s, not of %s", got, theirs)
+		}
+		y.do(y.origin, "merge", "--abort")
+	})
+	t.Run("after a try that could not be taken back", func(t *testing.T) {
+		next, lock := y.commit(w, "e", "e"), filepath.Join(y.origin.dir, ".git", "index.lock")
+		if err := os.WriteFile(lock, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.MergeInto(t.Context(), y.origin, "main", next, "land"); err == nil || strings.Contains(err.Error(), "hint") || !strings.HasPrefix(err.Error(), "git merge ") {
+			t.Fatalf("got %v", err)
+		}
+		if err := os.Remove(lock); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.MergeInto(t.Context(), y.origin, "main", next, "land"); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("a dirty working directory, and another branch", func(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(y.origin.dir, "untracked"), nil, 0o644); err != nil {
 			t.Fatal(err)
@@ -411,7 +439,13 @@ func TestAnOriginThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Op != "fetch" || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v", err)
 	}
+	if _, err := os.Lstat(r.dir + ".new"); !os.IsNotExist(err) {
+		t.Errorf("what was fetched is left: %v", err)
+	}
 	y.git.opts.Network = time.Minute
+	if err := os.MkdirAll(r.dir+".new", 0o700); err != nil { // of one that was killed
+		t.Fatal(err)
+	}
 	if err := r.Clone(t.Context(), y.origin.dir); err != nil { // begun anew
 		t.Error(err)
 	}

@@ -102,6 +102,39 @@ func TestALandingThatIsMadeAgainIsFound(t *testing.T) {
 	}
 }
 
+// TestALandingAfterOriginsHistoryWasWrittenAnew: what landed before has nothing in
+// common with what origin is now.
+func TestALandingAfterOriginsHistoryWasWrittenAnew(t *testing.T) {
+	y := newYard(t)
+	r := y.clone()
+	old, _ := y.land(r, "a")
+	y.do(y.origin, "checkout", "--quiet", "--orphan", "anew")
+	anew := y.commit(y.origin, "README", "anew\n")
+	y.do(y.origin, "branch", "--force", "--move", "anew", "main")
+	if stale, err := r.Follow(t.Context(), y.origin.dir, 0); stale != nil || err != nil {
+		t.Fatal(stale, err)
+	}
+	path := filepath.Join(y.dir, "docks", "b")
+	if err := r.AddWorktree(t.Context(), path, "berth/b", anew); err != nil {
+		t.Fatal(err)
+	}
+	commit := y.commit(y.git.Repo(path), "b", "b")
+	merged, kept, err := r.MergeBare(t.Context(), filepath.Join(y.dir, "scratch"), "main", commit, "land b")
+	if err != nil || kept != "berth/aside-"+old[:12] || y.do(r, "rev-parse", kept) != old {
+		t.Fatalf("landed as %s, kept %q, %v", merged, kept, err)
+	}
+	if !y.contains(r, merged, anew) || !y.contains(r, merged, commit) || y.contains(r, merged, old) || y.do(r, "rev-parse", "refs/heads/main") != merged {
+		t.Errorf("%s is not of the new history alone", merged)
+	}
+	if at, err := r.Landed(t.Context(), "main"); err != nil || at != merged {
+		t.Errorf("landed at %s, %v", at, err)
+	}
+	// One of the old history has nothing to stand on any more.
+	if _, _, err := r.MergeBare(t.Context(), filepath.Join(y.dir, "scratch"), "main", y.do(r, "rev-parse", "refs/heads/berth/a"), "land a"); err == nil {
+		t.Error("the old history was landed into the new one")
+	}
+}
+
 func TestRefsChangeTogetherOrNotAtAll(t *testing.T) {
 	y := newYard(t)
 	r := y.clone()

@@ -16,6 +16,7 @@ import (
 var (
 	ErrConflict    = errors.New("the branches change the same lines")
 	ErrDirty       = errors.New("the working directory holds what is not committed")
+	ErrMerging     = errors.New("a merge is under way in the working directory")
 	ErrOtherBranch = errors.New("the working directory is on another branch")
 )
 
@@ -48,16 +49,38 @@ func (r *Repo) MergeInto(ctx context.Context, work *Repo, branch, commit, messag
 	if dirty {
 		return "", ErrDirty
 	}
+	if err := work.unmerged(ctx, commit); err != nil {
+		return "", err
+	}
 	if _, err := work.run(ctx, "fetch", "--quiet", "--no-tags", "--no-auto-gc", "--end-of-options", r.dir, commit); err != nil {
 		return "", err
 	}
 	return work.merge(ctx, commit, message)
 }
 
+// unmerged refuses a working directory in the middle of a merge, which need not
+// show in its files and would be taken back with ours when that fails. One of
+// commit itself is what an earlier try could not take back: it is now.
+func (r *Repo) unmerged(ctx context.Context, commit string) error {
+	of, err := r.run(ctx, "rev-parse", "--verify", "--quiet", "MERGE_HEAD")
+	var failed *Error
+	switch {
+	case errors.As(err, &failed) && failed.Detail == "": // there is none
+		return nil
+	case err != nil:
+		return err
+	case strings.TrimSpace(of) != commit:
+		return ErrMerging
+	}
+	_, err = r.run(ctx, "merge", "--abort")
+	return err
+}
+
 // MergeBare merges a commit into a branch of the bare repository, through a
 // worktree that is made for it at scratch and removed again. It merges into what
-// Berth landed there before, or into origin's when it is the first time; what
-// else stands on the branch is kept as the branch kept, and not merged.
+// Berth landed there before, or into origin's when it is the first time or origin's
+// history was written anew; what else stands on the branch is kept as the branch
+// kept, and not merged.
 func (r *Repo) MergeBare(ctx context.Context, scratch, branch, commit, message string) (merged, kept string, err error) {
 	if err := errors.Join(CheckRef(branch), r.Adopt(ctx, branch)); err != nil {
 		return "", "", err
@@ -69,7 +92,10 @@ func (r *Repo) MergeBare(ctx context.Context, scratch, branch, commit, message s
 	defer release()
 	from, err := r.Landed(ctx, branch)
 	was := from
-	if errors.Is(err, ErrNoRef) {
+	switch {
+	case err == nil:
+		from, err = r.onto(ctx, branch, from, commit)
+	case errors.Is(err, ErrNoRef):
 		from, err = r.At(ctx, "refs/remotes/origin/"+branch)
 		was = strings.Repeat("0", len(from)) // it must not be there
 	}
@@ -101,6 +127,25 @@ func (r *Repo) MergeBare(ctx context.Context, scratch, branch, commit, message s
 	}
 	kept, err = r.settle(ctx, branch, merged, "berth: "+message, landing...)
 	return merged, kept, err
+}
+
+// onto is what a commit is merged into where Berth landed before: that, unless they
+// have nothing in common because the commit stands on what origin's history has
+// become; then origin's.
+func (r *Repo) onto(ctx context.Context, branch, landed, commit string) (string, error) {
+	_, err := r.run(ctx, "merge-base", "--end-of-options", landed, commit)
+	var failed *Error
+	if err == nil || !errors.As(err, &failed) || failed.Detail != "" {
+		return landed, err
+	}
+	at, err := r.At(ctx, "refs/remotes/origin/"+branch)
+	if err != nil {
+		return landed, ignore(err, ErrNoRef)
+	}
+	if in, err := r.Contains(ctx, commit, at); err != nil || !in {
+		return landed, err
+	}
+	return at, nil
 }
 
 // merge merges into what is checked out here, with a merge commit.

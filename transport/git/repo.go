@@ -19,7 +19,7 @@ var ErrNoRef = errors.New("the repository has no such branch, tag or commit")
 // Clone makes the repository a bare one whose origin is url, unless it is there
 // already. What a try that broke off left is begun anew. Nothing of url's hooks
 // or settings is taken over.
-func (r *Repo) Clone(ctx context.Context, url string) error {
+func (r *Repo) Clone(ctx context.Context, url string) (err error) {
 	release, err := r.hold(ctx)
 	if err != nil {
 		return err
@@ -32,6 +32,11 @@ func (r *Repo) Clone(ctx context.Context, url string) error {
 	if err := os.RemoveAll(fresh); err != nil {
 		return fmt.Errorf("make room for a clone: %w", err)
 	}
+	defer func() {
+		if err != nil { // what was fetched may be what fills the disk
+			_ = os.RemoveAll(fresh)
+		}
+	}()
 	if err := os.MkdirAll(fresh, 0o700); err != nil {
 		return fmt.Errorf("make room for a clone: %w", err)
 	}

@@ -268,6 +268,8 @@ func TestASearchIsCheckedAndShown(t *testing.T) {
 		`{"query":"x"}`:                     broker.CodeMissingVesselID,
 		`{"vesselId":"vsl_a","query":"  "}`: broker.CodeMissingQuery,
 		`{"vesselId":"vsl_b","query":"x"}`:  broker.CodeVesselNotFound,
+
+		`{"vesselId":"vsl_a","query":"x","language":"golang"}`: broker.CodeInvalidArguments,
 	} {
 		if got := w.ask("code_search", arguments); got["Code"] != string(want) {
 			t.Errorf("%s: %v, want %s", arguments, got, want)

@@ -3,7 +3,9 @@ package codeindex
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // Language is what is known of the files of one language.
@@ -45,6 +47,9 @@ var (
 	proto    = &Language{Name: "protobuf", comment: slashes, define: regexp.MustCompile(`^\s*(?:message|service|enum|rpc)\s+` + word)}
 	assembly = &Language{Name: "assembly", comment: []string{"//", ";", "#"}, define: regexp.MustCompile(`^(?:TEXT|DATA|GLOBL)\s+(?:\w*·)?` + word + `|^([A-Za-z_]\w*):`)}
 	markdown = &Language{Name: "markdown"}
+
+	makefile   = &Language{Name: "makefile"}
+	dockerfile = &Language{Name: "dockerfile"}
 )
 
 // languages are known by the end of a file's name.
@@ -57,6 +62,16 @@ var languages = map[string]*Language{
 	".css": {Name: "css"}, ".scss": {Name: "css"}, ".vue": {Name: "vue"}, ".dart": {Name: "dart", comment: slashes, define: curly}, ".tf": {Name: "terraform"}, ".ini": {Name: "ini"}, ".cfg": {Name: "ini"},
 }
 
+// Languages are the names of all languages, sorted.
+var Languages = sync.OnceValue(func() []string {
+	names := []string{plain.Name, makefile.Name, dockerfile.Name}
+	for _, l := range languages {
+		names = append(names, l.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+})
+
 // LanguageOf tells the language by a file's name.
 func LanguageOf(name string) *Language {
 	if l, ok := languages[strings.ToLower(path.Ext(name))]; ok {
@@ -64,9 +79,9 @@ func LanguageOf(name string) *Language {
 	}
 	switch base := strings.ToLower(path.Base(name)); {
 	case base == "makefile" || base == "gnumakefile":
-		return &Language{Name: "makefile"}
+		return makefile
 	case strings.HasPrefix(base, "dockerfile"):
-		return &Language{Name: "dockerfile"}
+		return dockerfile
 	}
 	return plain
 }

@@ -141,9 +141,12 @@ func (f *Family) missionSearch(ctx context.Context, ask native.Ask) (*missionSea
 		return nil, f.unsearchable(ctx, v, status, ask.Now), nil
 	}
 	q := ParseQuery(cut(args.Query, maxQuery))
-	hits, built, err := f.index.Search(ctx, v.ID, &q, filter(args.Prefix, args.Language, false, clamp(args.Limit, f.opts.Captains.MaxResults, f.opts.Captains.MaxResults)))
+	hits, built, status, err := f.search(ctx, v, status, &q, filter(args.Prefix, args.Language, false, clamp(args.Limit, f.opts.Captains.MaxResults, f.opts.Captains.MaxResults)))
 	if err != nil {
 		return nil, nil, err
+	}
+	if !status.searchable() {
+		return nil, f.unsearchable(ctx, v, status, ask.Now), nil
 	}
 	searched = true
 	out := &missionSearched{Available: true, VesselID: v.ID, Index: missionIndex{status.Freshness, built.Commit, status.Semantic}, Results: make([]missionHit, 0, len(hits)),
@@ -168,6 +171,8 @@ func missionArguments(raw json.RawMessage) (args missionAsk, not *notAvailable) 
 		return args, because(notValid, "missionId is missing: name your mission.")
 	case args.Query == "":
 		return args, because(notValid, "query is missing: say what to look for.")
+	case !known(args.Language):
+		return args, because(notValid, "language is none that the index knows; it knows "+strings.Join(Languages(), ", ")+".")
 	}
 	return args, nil
 }

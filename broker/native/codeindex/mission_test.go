@@ -129,6 +129,7 @@ func TestASearchOfAMissionThatCannotBeIsAnsweredAndIsNoError(t *testing.T) {
 		"a blank mission":  {arguments: `{"missionId":"  ","query":"x"}`, want: "invalid"},
 		"no query":         {arguments: `{"missionId":"msn_a"}`, want: "invalid"},
 		"nothing":          {arguments: `{}`, want: "invalid"},
+		"no language":      {arguments: `{"missionId":"msn_a","query":"x","language":"klingon"}`, want: "invalid"},
 		"switched off":     {captains: codeindex.CaptainSearch{Disabled: true}, want: "disabled"},
 		"unknown":          {arguments: `{"missionId":"msn_x","query":"x"}`, want: "mission_not_found"},
 		"another tenant's": {who: broker.Principal{Tenant: "t2", User: "u", Role: broker.TenantAdministrator}, want: "mission_not_found"},

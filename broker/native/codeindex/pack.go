@@ -116,13 +116,15 @@ func (f *Family) pack(ctx context.Context, v dispatch.Vessel, goal string, budge
 		return nil, nil, err
 	}
 	if !status.searchable() {
-		reason, ready := status.unready()
-		return nil, &packUnavailable{Goal: goal, Reason: reason, Readiness: ready}, nil
+		return nil, noPack(status, goal), nil
 	}
 	q := ParseQuery(cut(goalQuery(goal), maxQuery))
-	hits, built, err := f.index.Search(ctx, v.ID, &q, filter("", "", false, results))
+	hits, built, status, err := f.search(ctx, v, status, &q, filter("", "", false, results))
 	if err != nil {
 		return nil, nil, err
+	}
+	if !status.searchable() {
+		return nil, noPack(status, goal), nil
 	}
 	w := packer{counter: f.opts.Counter, budget: budget}
 	w.head(v, status, built.Commit, goal)
@@ -146,6 +148,12 @@ func (f *Family) pack(ctx context.Context, v dispatch.Vessel, goal string, budge
 		out.Warnings = append(out.Warnings, fmt.Sprintf("%d of %d parts had no room within %d tokens.", len(hits)-w.included, len(hits), budget))
 	}
 	return out, nil, nil
+}
+
+// noPack is the answer when no index can serve one.
+func noPack(s Status, goal string) *packUnavailable {
+	reason, ready := s.unready()
+	return &packUnavailable{Goal: goal, Reason: reason, Readiness: ready}
 }
 
 // packer puts parts together as long as there is room.

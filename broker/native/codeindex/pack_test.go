@@ -177,6 +177,28 @@ func TestAnIndexThatFailsUnderAPackIsNoTimeout(t *testing.T) {
 	}
 }
 
+// TestAnIndexThatIsDamagedUnderASearchCannotServeAnyVerb: the first call that
+// meets it is answered as those after it are.
+func TestAnIndexThatIsDamagedUnderASearchCannotServeAnyVerb(t *testing.T) {
+	for verb, arguments := range map[string]string{
+		"code_search": `{"vesselId":"vsl_a","query":"x"}`, "context_pack": `{"vesselId":"vsl_a","goal":"x","tokenBudget":100}`, "mission_code_search": aSearch,
+	} {
+		t.Run(verb, func(t *testing.T) {
+			d := newDeck(t, codeindex.CaptainSearch{})
+			d.search = func(context.Context) error {
+				d.broken = fmt.Errorf("%w: a page is gone", codeindex.ErrUnreadable)
+				return d.broken
+			}
+			for range 2 {
+				a := decoded[packAnswer](t, nativetest.Call(t, d.family.Verbs, broker.LocalOperator, verb, arguments))
+				if a.Available == nil || *a.Available || a.UnavailableReason != "index_error" || a.Readiness == nil || a.Code != "" {
+					t.Errorf("%+v", a)
+				}
+			}
+		})
+	}
+}
+
 // However the chunks are cut and whatever the budget, a pack is within it and
 // counts what it has.
 func TestAPackNeverPassesItsBudget(t *testing.T) {

@@ -5,9 +5,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"slices"
 	"strings"
 
 	"berth/broker"
+	"berth/broker/catalog/schema"
+	"berth/broker/dispatch"
 	"berth/broker/native"
 )
 
@@ -74,6 +78,9 @@ func (f *Family) searchVerb(ctx context.Context, ask native.Ask) (any, error) {
 	if text == "" {
 		return nil, broker.Refuse(broker.CodeMissingQuery, "query is missing: say what to look for.", nil)
 	}
+	if !known(args.Language) {
+		return nil, schema.Violated(schema.Violation{Pointer: "/language", Rule: "enum", Wanted: "one of " + strings.Join(Languages(), ", ")})
+	}
 	limit := clamp(args.Limit, 10, 100)
 	status, err := f.status(ctx, v)
 	if err != nil {
@@ -83,9 +90,12 @@ func (f *Family) searchVerb(ctx context.Context, ask native.Ask) (any, error) {
 		return notReady(status, args.Query), nil
 	}
 	q := ParseQuery(cut(text, maxQuery))
-	hits, built, err := f.index.Search(ctx, v.ID, &q, filter(args.Prefix, args.Language, args.Reference, limit))
+	hits, built, status, err := f.search(ctx, v, status, &q, filter(args.Prefix, args.Language, args.Reference, limit))
 	if err != nil {
 		return nil, err
+	}
+	if !status.searchable() {
+		return notReady(status, args.Query), nil
 	}
 	out := searched{Status: status, Query: args.Query, Results: make([]found, 0, len(hits))}
 	for _, h := range hits {
@@ -98,6 +108,25 @@ func (f *Family) searchVerb(ctx context.Context, ask native.Ask) (any, error) {
 		out.Results = append(out.Results, r)
 	}
 	return out, nil
+}
+
+// search asks the index of a vessel. One that turns out to be damaged is what its
+// status says from then on, and no failure.
+func (f *Family) search(ctx context.Context, v dispatch.Vessel, s Status, q *Query, only Filter) ([]Hit, Built, Status, error) {
+	hits, built, err := f.index.Search(ctx, v.ID, q, only)
+	if !errors.Is(err, ErrUnreadable) {
+		return hits, built, s, err
+	}
+	if s, wrong := f.status(ctx, v); wrong == nil && !s.searchable() {
+		return nil, built, s, nil
+	}
+	return nil, built, s, err // another one has taken its place since
+}
+
+// known reports whether files can be of a language: a search in any other would
+// find nothing, as if there were no such code. An empty name is every language.
+func known(language string) bool {
+	return language == "" || slices.Contains(Languages(), strings.ToLower(language))
 }
 
 // filter narrows a search as a caller writes it.

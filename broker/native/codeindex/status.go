@@ -41,6 +41,9 @@ type Built struct {
 // ErrNone is an index that was never built.
 var ErrNone = errors.New("the vessel has no code index")
 
+// ErrUnreadable is an index that turned out to be damaged.
+var ErrUnreadable = errors.New("it is damaged")
+
 // Progress is how far an update is. Total is 0 until it is known.
 type Progress struct {
 	Stage       string
@@ -59,6 +62,7 @@ type Index interface {
 	// finished index as it was. warnings are what went wrong on the way.
 	Update(ctx context.Context, from Source, now func() time.Time, tell func(Progress)) (built Built, warnings []string, err error)
 	// Search gives the best chunks, best first, and the index that they are of.
+	// After ErrUnreadable Built fails too, and Update makes the index anew.
 	Search(ctx context.Context, vesselID string, q *Query, only Filter) ([]Hit, Built, error)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path"
 	"reflect"
 	"slices"
@@ -93,6 +94,8 @@ func (a captainFields) check() *broker.Refusal {
 	switch {
 	case a.Name != nil && (strings.TrimSpace(*a.Name) == "" || utf8.RuneCountInString(*a.Name) > maxName || strings.ContainsFunc(*a.Name, func(r rune) bool { return r < ' ' })):
 		return invalid("name", "is blank, too long or holds a control character")
+	case set(a.Instructions) && utf8.RuneCountInString(*a.Instructions) > dispatch.MaxText:
+		return invalid("systemInstructions", fmt.Sprintf("is longer than %d characters", dispatch.MaxText))
 	case len(a.Playbooks) > 0:
 		return notBuilt("defaultPlaybooks")
 	case set(a.Runtime) && !slices.Contains(dispatch.Runtimes, dispatch.Runtime(*a.Runtime)):

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +74,10 @@ func (f *Family) newID(prefix string, now time.Time) (string, error) {
 	return broker.NewID(prefix, now, f.opts.Random)
 }
 
+// maxGiven is the most that a record has which a caller writes, in bytes. It leaves
+// room for what becomes of it: a mission whose end does not fit would never have one.
+const maxGiven = broker.MaxRecord - 64<<10
+
 // tries is how often a change is made again that met a newer record.
 const tries = 8
 
@@ -82,6 +88,9 @@ func (f *Family) write(ctx context.Context, plan func() ([]broker.RecordChange, 
 		changes, err := plan()
 		if err != nil || len(changes) == 0 {
 			return err
+		}
+		if slices.ContainsFunc(changes, func(c broker.RecordChange) bool { return len(c.Value) > maxGiven }) {
+			return broker.Refuse(broker.CodeInvalid, fmt.Sprintf("The record would have more than %d bytes; nothing was written.", maxGiven), map[string]any{"LimitBytes": maxGiven})
 		}
 		_, err = f.store.PutAll(ctx, changes...)
 		switch {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -76,7 +77,6 @@ func stores(name string) []catalog.EffectRule {
 // The limits of what a caller says of a mission, in characters.
 const (
 	maxMissionTitle = 200
-	maxDescription  = 100_000
 	maxPersona      = 100
 	maxURL          = 2000
 )
@@ -105,8 +105,8 @@ func (a missionArguments) check() *broker.Refusal {
 	switch {
 	case tooLong(a.Title, maxMissionTitle) || blank(a.Title):
 		return invalid("title", fmt.Sprintf("is blank or longer than %d characters", maxMissionTitle))
-	case tooLong(a.Description, maxDescription) || blank(a.Description):
-		return invalid("description", fmt.Sprintf("is blank or longer than %d characters", maxDescription))
+	case tooLong(a.Description, dispatch.MaxText) || blank(a.Description):
+		return invalid("description", fmt.Sprintf("is blank or longer than %d characters", dispatch.MaxText))
 	case tooLong(a.Persona, maxPersona) || blank(a.Persona) || a.Persona != nil && strings.ContainsFunc(*a.Persona, unicode.IsControl):
 		return invalid("persona", "is blank, too long or holds a control character")
 	case a.Mode != "" && !a.Mode.Valid():
@@ -384,7 +384,10 @@ func (f *Family) restartable(m dispatch.Mission, ask native.Ask) ([]planned, err
 	}
 	if m.DependsOn != nil {
 		dep, err := dispatch.Read[dispatch.Mission](f.store, *m.DependsOn)
-		if err != nil {
+		switch {
+		case errors.Is(err, broker.ErrRecordNotFound):
+			return nil, refuse("The mission that it depends on was deleted; dispatch it anew.", map[string]any{"DependsOnMissionId": *m.DependsOn})
+		case err != nil:
 			return nil, f.unreadable(err)
 		}
 		if s := dep.Value.Status; s == dispatch.MissionFailed || s == dispatch.MissionCancelled {
@@ -395,7 +398,10 @@ func (f *Family) restartable(m dispatch.Mission, ask native.Ask) ([]planned, err
 		return nil, nil
 	}
 	kept, err := dispatch.Read[dispatch.Voyage](f.store, *m.VoyageID)
-	if err != nil {
+	switch {
+	case errors.Is(err, broker.ErrRecordNotFound):
+		return nil, refuse("Its voyage was deleted; dispatch the mission anew.", map[string]any{"VoyageId": *m.VoyageID})
+	case err != nil:
 		return nil, f.unreadable(err)
 	}
 	v := kept.Value

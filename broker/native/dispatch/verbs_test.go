@@ -191,6 +191,24 @@ func TestARestartedMissionTakesItsVoyageAlong(t *testing.T) {
 	}
 }
 
+func TestAMissionOfWhatWasDeletedIsNotRestarted(t *testing.T) {
+	for name, of := range map[string]func(m *dispatch.Mission){
+		"its dependency": func(m *dispatch.Mission) { m.DependsOn = ptr("msn_gone") },
+		"its voyage":     func(m *dispatch.Mission) { m.VoyageID = ptr("vyg_gone") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			settle(r)
+			m := kept[dispatch.Mission](r, "msn_failed")
+			of(&m)
+			keep(r, m)
+			if got := r.want("restart_mission", `{"missionId":"msn_failed"}`, broker.CodeMissionNotRestartable); !strings.Contains(fmt.Sprint(got["Error"]), "deleted") {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
 func TestWhatAnEarlierTryMadeIsNotARestartedMissions(t *testing.T) {
 	r := newRig(t)
 	settle(r)

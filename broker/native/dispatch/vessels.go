@@ -3,11 +3,13 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"berth/broker"
 	"berth/broker/dispatch"
@@ -161,6 +163,11 @@ func (a vesselFields) check(who broker.Principal) *broker.Refusal {
 				map[string]any{"LandingMode": m, "LandingModes": []dispatch.LandingMode{dispatch.LandNone, dispatch.LandLocalMerge}})
 		}
 	}
+	for name, text := range map[string]*string{"projectContext": a.ProjectContext, "styleGuide": a.StyleGuide} {
+		if set(text) && utf8.RuneCountInString(*text) > dispatch.MaxText {
+			return invalid(name, fmt.Sprintf("is longer than %d characters", dispatch.MaxText))
+		}
+	}
 	return a.checkPlaces(who)
 }
 
@@ -188,7 +195,7 @@ func (a vesselFields) checkPlaces(who broker.Principal) *broker.Refusal {
 	if a.RepoURL != nil {
 		address := strings.TrimSpace(*a.RepoURL)
 		switch {
-		case strings.HasPrefix(address, "-") || strings.Contains(address, "::") || strings.ContainsFunc(address, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		case strings.HasPrefix(address, "-") || dispatch.Helper(address) || strings.ContainsFunc(address, func(r rune) bool { return r < ' ' || r == 0x7f }):
 			return invalid("repoUrl", "is no address of a repository")
 		case dispatch.ServerPath(address) && !path.IsAbs(address) && !strings.HasPrefix(strings.ToLower(address), "file:"):
 			return invalid("repoUrl", "is neither an address nor an absolute path")

@@ -112,6 +112,8 @@ func TestVesselsThatCannotBeAreRefused(t *testing.T) {
 		{`{"name":"a","repoUrl":"https://example.com/a\n"}`, ""}, // trimmed
 		{`{"name":"a","repoUrl":"https://example.com/\u0007"}`, broker.CodeInvalid},
 		{`{"name":"a","repoUrl":"../a"}`, broker.CodeInvalid},
+		{`{"name":"a","repoUrl":"https://example.com/a","projectContext":"` + strings.Repeat("x", 100_001) + `"}`, broker.CodeInvalid},
+		{`{"name":"a","repoUrl":"https://example.com/a","protectedPaths":["` + strings.Repeat("x", 2<<20) + `"]}`, broker.CodeInvalid},
 		{`{"name":"a","repoUrl":"https://me:secret@example.com/a"}`, broker.CodeInvalid},
 		{`{"name":"a","repoUrl":"HTTPS://ghp_secret@example.com/a"}`, broker.CodeInvalid},
 		{`{"name":"a","repoUrl":"https://me:sec%zzret@example.com/a"}`, broker.CodeInvalid},
@@ -125,7 +127,8 @@ func TestVesselsThatCannotBeAreRefused(t *testing.T) {
 	} {
 		r.want("add_vessel", tt.arguments, tt.want)
 	}
-	if records, _ := r.everything(); len(records) != 1 || len(r.world.secrets) != 0 {
+	r.want("add_vessel", `{"name":"a","repoUrl":"https://[2001:db8::1]/a.git"}`, "")
+	if records, _ := r.everything(); len(records) != 2 || len(r.world.secrets) != 0 {
 		t.Errorf("%d records, secrets %v", len(records), r.world.secrets)
 	}
 	r.who = broker.Principal{Tenant: "acme", User: "ana", Role: broker.User}
