@@ -13,6 +13,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,8 @@ type Desk struct {
 	store Store
 	opts  Options
 	book  atomic.Pointer[book]
+	// saves is held for reading while what was written is not in the table yet.
+	saves sync.RWMutex
 }
 
 // book is one state of the table; it is never changed.
@@ -223,8 +226,8 @@ const tries = 5
 // Revoke ends a credential: it is refused from then on, and what it began is
 // told by the end of its life. One that is revoked stays as it is.
 func (d *Desk) Revoke(ctx context.Context, by broker.Principal, id, reason string) (Record, error) {
+	e, ok := d.book.Load().byID[id]
 	for range tries {
-		e, ok := d.book.Load().byID[id]
 		if !ok {
 			return Record{}, broker.Refuse(broker.CodeCredentialNotFound, "There is no credential with this id.", nil)
 		}
@@ -236,6 +239,7 @@ func (d *Desk) Revoke(ctx context.Context, by broker.Principal, id, reason strin
 		next.RevokedAt, next.RevokedBy, next.LastUsed = &now, by.Key(), e.lastUsed()
 		event := next.event(EventRevoked, by, "The credential of "+e.Principal().Key()+" was revoked by "+by.Key()+".", now, "Reason", cut(reason))
 		if err := d.save(ctx, &next, &event); errors.Is(err, ErrChanged) {
+			e, ok = d.settled(id)
 			continue
 		} else if err != nil {
 			return Record{}, fmt.Errorf("revoke a credential: %w", err)
@@ -245,8 +249,18 @@ func (d *Desk) Revoke(ctx context.Context, by broker.Principal, id, reason strin
 	return Record{}, fmt.Errorf("revoke a credential: %w", ErrChanged)
 }
 
+// settled gives an entry when the table has everything that was written before.
+func (d *Desk) settled(id string) (e *entry, ok bool) {
+	d.saves.Lock()
+	defer d.saves.Unlock()
+	e, ok = d.book.Load().byID[id]
+	return e, ok
+}
+
 // save writes a later state of a record and puts it into the table.
 func (d *Desk) save(ctx context.Context, e *entry, event *broker.Event) error {
+	d.saves.RLock()
+	defer d.saves.RUnlock()
 	revision, err := d.store.SaveCredential(ctx, e.Stored, event)
 	if err != nil {
 		return err

@@ -28,6 +28,8 @@ type memory struct {
 	events []broker.Event
 	err    error  // of the next writes
 	before func() // runs before each write
+	after  func() // runs after each write, before the writer knows
+	missed func() // runs when a write came too late
 }
 
 func (m *memory) Credentials() ([]Stored, error) {
@@ -40,6 +42,17 @@ func (m *memory) SaveCredential(_ context.Context, s Stored, event *broker.Event
 	if m.before != nil {
 		m.before()
 	}
+	revision, err := m.save(s, event)
+	switch {
+	case err == nil && m.after != nil:
+		m.after()
+	case errors.Is(err, ErrChanged) && m.missed != nil:
+		m.missed()
+	}
+	return revision, err
+}
+
+func (m *memory) save(s Stored, event *broker.Event) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.err != nil {
@@ -213,6 +226,33 @@ func TestARevocationGoesAheadOfANoteThatCameBetween(t *testing.T) {
 	revoked, err := d.Revoke(t.Context(), admin, r.ID, "")
 	if err != nil || revoked.LastUsed == nil || m.rows[r.ID].RevokedAt == nil {
 		t.Fatalf("%+v, %v", m.rows[r.ID], err)
+	}
+	if _, ok := d.Bearer(token); ok {
+		t.Error("it is let in")
+	}
+}
+
+// What another wrote may not be in the table yet when a revocation comes too late
+// for it.
+func TestARevocationWaitsForWhatCameBetween(t *testing.T) {
+	m := &memory{}
+	d, c := open(t, m)
+	r, token := create(t, d, ana)
+	c.pass(48 * time.Hour)
+	if _, ok := d.Bearer(token); !ok {
+		t.Fatal("not let in")
+	}
+	written, missed := make(chan struct{}), make(chan struct{})
+	m.after = sync.OnceFunc(func() { close(written); <-missed })
+	m.missed = sync.OnceFunc(func() { close(missed) })
+	noted := make(chan error)
+	go func() { noted <- d.Note(t.Context()) }()
+	<-written
+	if _, err := d.Revoke(t.Context(), admin, r.ID, ""); err != nil {
+		t.Error(err)
+	}
+	if err := <-noted; err != nil {
+		t.Error(err)
 	}
 	if _, ok := d.Bearer(token); ok {
 		t.Error("it is let in")
