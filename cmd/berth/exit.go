@@ -87,7 +87,7 @@ func asFailure(err error) *failure {
 	case errors.As(err, &f):
 		return f
 	case errors.As(err, &api):
-		return &failure{exit: exitRefused, code: string(api.Code), message: api.Message, more: violations(api.Data), data: api.Data}
+		return &failure{exit: exitRefused, code: string(api.Code), message: api.Message, more: api.Violations(), data: api.Data}
 	case errors.As(err, &refusal):
 		return &failure{exit: exitRefused, code: string(refusal.Code), message: refusal.Message, data: refusal.JSON()}
 	case errors.Is(err, rest.ErrNotRunning):
@@ -97,21 +97,6 @@ func asFailure(err error) *failure {
 	default:
 		return &failure{exit: exitFailed, code: codeFailed, message: sentence(err)}
 	}
-}
-
-// violations are what a refusal says of single arguments, a line each: that
-// something does not fit helps nobody who cannot see what.
-func violations(data json.RawMessage) (lines []string) {
-	var of struct {
-		Violations []struct{ Path, Problem string }
-	}
-	if json.Unmarshal(data, &of) != nil { // no data, or a member of the name that is something else
-		return nil
-	}
-	for _, v := range of.Violations {
-		lines = append(lines, strings.TrimPrefix(v.Path, "/")+": "+v.Problem)
-	}
-	return lines
 }
 
 // sentence makes one line of an error's text.

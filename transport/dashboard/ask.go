@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"berth/broker"
 	"berth/transport/httpguard"
@@ -82,7 +81,7 @@ func (d *Dashboard) ask(r *http.Request, method, path string, body []byte, into 
 		if err := json.Unmarshal(a.body.Bytes(), &said); err != nil || said.Message == "" {
 			return fmt.Errorf("ask %s: status %d without a reason", path, a.status)
 		}
-		return &refusedError{a.status, broker.Refuse(said.Code, said.Message, violations(said.Data))}
+		return &refusedError{a.status, broker.Refuse(said.Code, said.Message, map[string]any{"Violations": said.Violations()})}
 	}
 	if into == nil {
 		return nil
@@ -93,22 +92,6 @@ func (d *Dashboard) ask(r *http.Request, method, path string, body []byte, into 
 		return fmt.Errorf("what %s answered: %w", path, err)
 	}
 	return nil
-}
-
-// violations are what a refusal says of single arguments, one text each: a
-// sentence that something does not fit helps nobody who cannot see what.
-func violations(data json.RawMessage) map[string]any {
-	var of struct {
-		Violations []struct{ Path, Problem string }
-	}
-	if err := json.Unmarshal(data, &of); err != nil { // another member of the name, or no data
-		return nil
-	}
-	var texts []string
-	for _, v := range of.Violations {
-		texts = append(texts, strings.TrimPrefix(v.Path, "/")+": "+v.Problem)
-	}
-	return map[string]any{"Violations": texts}
 }
 
 // answer takes what the operator API writes.

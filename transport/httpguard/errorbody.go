@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"berth/broker"
@@ -17,6 +18,21 @@ type ErrorBody struct {
 	Message     string          // one sentence on this case
 	Data        json.RawMessage // the refusal's fields
 	Code        broker.Code
+}
+
+// Violations are what the refusal says of single arguments, a text each: that
+// something does not fit helps nobody who cannot see what.
+func (b ErrorBody) Violations() (texts []string) {
+	var of struct {
+		Violations []struct{ Path, Problem string }
+	}
+	if json.Unmarshal(b.Data, &of) != nil { // no data, or a member of the name that is something else
+		return nil
+	}
+	for _, v := range of.Violations {
+		texts = append(texts, strings.TrimPrefix(v.Path, "/")+": "+v.Problem)
+	}
+	return texts
 }
 
 var kinds = map[int]struct{ word, description string }{
