@@ -343,8 +343,11 @@ func TestARefusedRoleInABrowser(t *testing.T) {
 	base := r.serve()
 	p := b.Page(t, base, browsertest.Options{})
 	logIn(p, base, "user-token")
-	if got := p.Text("main"); !strings.Contains(got, "global_administrator_required") {
-		t.Errorf("the overview of a user: %s", got)
+	if got := p.Text("main"); !strings.Contains(got, "the vessel is free") {
+		t.Errorf("after the login a user sees: %s", got)
+	}
+	if status := p.Go(base + "/jobs"); status != 403 || !strings.Contains(p.Text("main"), "global_administrator_required") {
+		t.Errorf("the jobs of a user: status %d, %s", status, p.Text("main"))
 	}
 	checkPage(t, p)
 	p.Shot("refused")

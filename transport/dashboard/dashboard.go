@@ -215,11 +215,14 @@ func (d *Dashboard) handler(route Route) http.Handler {
 			route.handle(d, w, r)
 		case route.show != nil:
 			p, err := route.show(d, r)
-			if err != nil {
+			if err == nil {
+				d.write(w, r, http.StatusOK, p)
+			} else if to := d.instead(r, err); to != "" {
+				httpguard.Deadline(w)
+				http.Redirect(w, r, to, http.StatusSeeOther)
+			} else {
 				d.fail(w, r, err)
-				return
 			}
-			d.write(w, r, http.StatusOK, p)
 		default:
 			if !form(w, r) {
 				d.refuse(w, r, http.StatusBadRequest, broker.Refuse(broker.CodeRequestIncomplete, "The form could not be read; nothing was done.", nil))
@@ -234,6 +237,27 @@ func (d *Dashboard) handler(route Route) http.Handler {
 			http.Redirect(w, r, to, http.StatusSeeOther)
 		}
 	})
+}
+
+// instead is where somebody goes who may not see the first page, which everybody
+// comes to: to the first that they may, or nowhere.
+func (d *Dashboard) instead(r *http.Request, err error) string {
+	var refused *refusedError
+	if r.URL.Path != "/" || !errors.As(err, &refused) || refused.status != http.StatusForbidden {
+		return ""
+	}
+	for _, at := range places {
+		if d.sees(r, at.api) {
+			return at.path
+		}
+	}
+	return ""
+}
+
+// sees reports whether who asks may read a route of the API.
+func (d *Dashboard) sees(r *http.Request, api string) bool {
+	caller, in := httpguard.Caller(r.Context())
+	return in && d.has["GET "+api] && (caller.Role == broker.GlobalAdministrator || d.gate(r, api) == nil)
 }
 
 // maxForm bounds a form, in bytes.
@@ -268,6 +292,9 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, status int, refusal *broker.Refusal) {
 	back := "/"
+	if r.URL.Path == "/" {
+		back = "" // it would lead here again
+	}
 	if u, err := url.Parse(r.Header.Get("Referer")); err == nil && u.Host == r.Host && Owns(u.Path) {
 		back = u.RequestURI()
 	}
@@ -339,7 +366,7 @@ func (d *Dashboard) write(w http.ResponseWriter, r *http.Request, status int, p 
 		p.Who = &who{caller.Tenant, caller.User, string(caller.Role)}
 		p.CSRF = d.Guard.CSRF(r)
 		for _, at := range places {
-			if d.has["GET "+at.api] && (caller.Role == broker.GlobalAdministrator || d.gate(r, at.api) == nil) {
+			if d.sees(r, at.api) {
 				p.Nav = append(p.Nav, link{at.path, at.name, at.path == p.At})
 			}
 		}

@@ -268,8 +268,8 @@ func TestARoleSeesWhatItsAPIAllows(t *testing.T) {
 		pages map[string]int
 	}{
 		{"operator-token", map[string]int{"/": 200, "/jobs": 200, "/jobs/job_run": 200, "/events": 200, "/catalog": 200, "/board": 200, "/hold": 200, "/restart": 200, "/credentials": 200, "/voyages": 200, "/voyages/vyg_1": 200, "/missions/msn_run": 200, "/backends/files": 200}},
-		{"tenant-token", map[string]int{"/": 403, "/jobs": 403, "/jobs/job_run": 403, "/jobs/none": 403, "/events": 403, "/catalog": 403, "/board": 200, "/hold": 403, "/restart": 403, "/credentials": 403, "/voyages": 403, "/voyages/vyg_1": 403, "/missions/msn_run": 403, "/backends/files": 403}},
-		{"user-token", map[string]int{"/": 403, "/jobs": 403, "/jobs/job_run": 403, "/jobs/none": 403, "/events": 403, "/catalog": 403, "/board": 200, "/hold": 403, "/restart": 403, "/credentials": 403, "/voyages": 403, "/voyages/vyg_1": 403, "/missions/msn_run": 403, "/backends/files": 403}},
+		{"tenant-token", map[string]int{"/": 303, "/jobs": 403, "/jobs/job_run": 403, "/jobs/none": 403, "/events": 403, "/catalog": 403, "/board": 200, "/hold": 403, "/restart": 403, "/credentials": 403, "/voyages": 403, "/voyages/vyg_1": 403, "/missions/msn_run": 403, "/backends/files": 403}},
+		{"user-token", map[string]int{"/": 303, "/jobs": 403, "/jobs/job_run": 403, "/jobs/none": 403, "/events": 403, "/catalog": 403, "/board": 200, "/hold": 403, "/restart": 403, "/credentials": 403, "/voyages": 403, "/voyages/vyg_1": 403, "/missions/msn_run": 403, "/backends/files": 403}},
 	} {
 		b := r.login(tt.token)
 		var nav []string
@@ -277,6 +277,12 @@ func TestARoleSeesWhatItsAPIAllows(t *testing.T) {
 			w := b.send("GET", path, nil)
 			if w.Code != want {
 				t.Errorf("%s, %s: status %d, want %d", tt.token, path, w.Code, want)
+			}
+			if want == 303 {
+				if to := w.Header().Get("Location"); tt.pages[to] != 200 {
+					t.Errorf("%s: from the first page they are led to %q", tt.token, to)
+				}
+				continue
 			}
 			page := parse(t, w.Body.String())
 			if want == 403 && (strings.Contains(text(page), "job_run") || strings.Contains(text(page), "files")) {
