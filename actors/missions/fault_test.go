@@ -33,6 +33,7 @@ func (w *world) play(t *testing.T) {
 		}
 		elapse(30 * time.Second)
 	}
+	elapse(time.Minute) // the voyage may be over before its last dock is
 	synctest.Wait()
 }
 
